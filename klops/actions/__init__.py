@@ -1,0 +1,1 @@
+"""Playbook modules, one file each: probe what to read, plan typed steps, apply them."""

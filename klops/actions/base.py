@@ -1,0 +1,159 @@
+"""The three small things every action is: probe, plan, apply.
+
+``probe`` names what to read on the host, ``plan`` is a pure function from parameters and what was read to typed
+steps, ``apply`` carries them out. No steps means ok. Check mode is probe and plan; a diff is the plan, printed.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from klops.errors import KlopsError
+from klops.remote.base import Remote, Replies
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+    from klops.remote.reads import Read
+
+
+class Params(BaseModel):
+    """Parameters of an action: typed, unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+P = TypeVar("P", bound=Params)
+
+
+@dataclass(frozen=True)
+class View:
+    """What a plan may know of its host without asking it."""
+
+    host: str
+    settings: Settings
+    variables: Mapping[str, Any]
+    #: renders a Jinja2 template text with the host's variables and the task's
+    render: Callable[[str], str]
+    check: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a plan needs: reads on the host, and files of the control node (found beside the playbook)."""
+
+    reads: tuple[Read, ...] = ()
+    #: key -> (kind of folder to look in: "files" or "templates", path as written)
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read: replies of the host by key of the read, contents of local files by key."""
+
+    replies: Replies = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that was, or would be, changed. ``before``/``after`` are texts for a unified diff, or None."""
+
+    what: str
+    before: str | None = None
+    after: str | None = None
+
+
+class Step(abc.ABC):
+    """One typed step of a plan."""
+
+    #: False for steps that only wait or look: a plan of such steps is ok, not changed
+    changes: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def change(self) -> Change:
+        """What this step does, in one line, and the texts for a diff."""
+
+    @abc.abstractmethod
+    def carry_out(self, ctx: Context) -> Mapping[str, Any] | None:
+        """Do it. What is returned is merged into the task's result."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an action would do.
+
+    ``unknown`` says why the effect can't be known before it is applied: such a task is reported as unknown in
+    check mode, never as ok or skipped. ``failure`` ends the task with nothing done. ``skipped`` says why there is
+    nothing to do here.
+    """
+
+    steps: tuple[Step, ...] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+    unknown: str = ""
+    skipped: str = ""
+    failure: KlopsError | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes of the steps that change something."""
+        return tuple(step.change() for step in self.steps if step.changes)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a step is: one line, and a percentage where one is known (0 to 100)."""
+
+    message: str
+    percent: float | None = None
+
+
+@dataclass
+class Context:
+    """What steps are carried out with."""
+
+    remote: Remote
+    view: View
+    progress: Callable[[Progress], None]
+    warn: Callable[[str], None]
+
+
+class Action(abc.ABC, Generic[P]):
+    """A playbook module. Stateless: one instance serves all hosts and threads."""
+
+    #: name in a playbook, such as ``klops.container`` or ``copy``
+    name: ClassVar[str]
+    params: type[P]
+    #: the parameter that a plain string after the module's name stands for (``command: uptime``); "" for none
+    free_form: ClassVar[str] = ""
+
+    @abc.abstractmethod
+    def probe(self, params: P, view: View) -> Probe:
+        """Name what to read."""
+
+    @abc.abstractmethod
+    def plan(self, params: P, view: View, seen: Seen) -> Plan:
+        """From parameters and what was read to steps. Pure: the same arguments give an equal plan."""
+
+    def apply(self, plan: Plan, ctx: Context) -> dict[str, Any]:
+        """Carry the steps out in order; returns what they add to the task's result."""
+        result: dict[str, Any] = {}
+        for step in plan.steps:
+            result.update(step.carry_out(ctx) or {})
+        return result
+
+
+def registry(actions: Sequence[Action[Any]]) -> dict[str, Action[Any]]:
+    """Actions by name; two of one name are a fault of klops."""
+    found: dict[str, Action[Any]] = {}
+    for action in actions:
+        if action.name in found:
+            raise ValueError(f"two actions are called {action.name}")
+        found[action.name] = action
+    return found

@@ -1,0 +1,43 @@
+"""Which commands are known to read only. An allow-list: what isn't on it can't be part of a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: Programs that change nothing whatever their arguments.
+_PURE = frozenset({"cat", "df", "id", "ls", "ss", "test", "true", "uname"})
+#: Sub-commands of docker that change nothing.
+_DOCKER = frozenset({"images", "info", "inspect", "ps", "version"})
+_DOCKER_TWO = frozenset({("container", "inspect"), ("container", "ls"), ("image", "inspect"), ("image", "ls")})
+#: Options of xpu-smi that change nothing (``-r`` resets a card, ``-V`` makes virtual functions).
+_SMI = frozenset({"-L", "-m", "-q", "topo"})
+
+
+def refusal(argv: Sequence[str]) -> str:
+    """Why ``argv`` is not known to read only; "" when it is.
+
+    >>> refusal(["docker", "inspect", "a"])
+    ''
+    >>> refusal(["docker", "rm", "a"])
+    'docker rm may change something'
+    """
+    rest = list(argv)
+    if rest[:2] == ["sudo", "-n"]:
+        rest = rest[2:]
+    if not rest:
+        return "empty command"
+    program, *args = rest
+    name = program.rsplit("/", 1)[-1]
+    if name in _PURE:
+        return ""
+    if name == "docker":
+        while args and args[0] in ("-H", "--host", "--context"):
+            args = args[2:]
+        if args and (args[0] in _DOCKER or tuple(args[:2]) in _DOCKER_TWO):
+            return ""
+        return f"docker {args[0] if args else ''} may change something"
+    if name in ("xpu-smi", "xpu_smi"):
+        if args and args[0] in _SMI and not {"-r", "--xpu-reset", "-V"} & set(args):
+            return ""
+        return "only -L, -m, -q and topo of xpu-smi are known to read only"
+    return f"{name} is not on the list of commands that only read"

@@ -1,0 +1,1 @@
+"""Load playbooks, template them, run plays over hosts; events and results."""
