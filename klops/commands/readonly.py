@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 #: Programs that change nothing whatever their arguments.
-_PURE = frozenset({"cat", "df", "id", "ls", "ss", "test", "true", "uname"})
+_PURE = frozenset({"cat", "df", "id", "ls", "test", "true", "uname"})
 #: Sub-commands of docker that change nothing.
 _DOCKER = frozenset({"images", "info", "inspect", "ps", "version"})
-_DOCKER_TWO = frozenset({("container", "inspect"), ("container", "ls"), ("image", "inspect"), ("image", "ls")})
+_DOCKER_TWO = frozenset(
+    {("container", "inspect"), ("container", "ls"), ("image", "inspect"), ("image", "ls")}
+)
+#: Programs that may look around inside a container.
+_INSIDE = frozenset({"cat", "ls", "test", "xpu-smi", "xpu_smi"})
 #: Options of xpu-smi that change nothing (``-r`` resets a card, ``-V`` makes virtual functions).
 _SMI = frozenset({"-L", "-m", "-q", "topo"})
 
@@ -30,14 +34,29 @@ def refusal(argv: Sequence[str]) -> str:
     name = program.rsplit("/", 1)[-1]
     if name in _PURE:
         return ""
+    if name == "ss":
+        # -K closes the sockets it finds
+        kills = any(arg == "--kill" or (arg[:1] == "-" and arg[:2] != "--" and "K" in arg) for arg in args)
+        return "ss -K closes sockets" if kills else ""
     if name == "docker":
         while args and args[0] in ("-H", "--host", "--context"):
             args = args[2:]
         if args and (args[0] in _DOCKER or tuple(args[:2]) in _DOCKER_TWO):
             return ""
+        if args[:1] == ["exec"]:
+            return _inside(args[1:])
         return f"docker {args[0] if args else ''} may change something"
     if name in ("xpu-smi", "xpu_smi"):
         if args and args[0] in _SMI and not {"-r", "--xpu-reset", "-V"} & set(args):
             return ""
         return "only -L, -m, -q and topo of xpu-smi are known to read only"
     return f"{name} is not on the list of commands that only read"
+
+
+def _inside(args: list[str]) -> str:
+    """The same for ``docker exec``: a name, no option before it, and a command that only looks."""
+    if len(args) < 2 or args[0].startswith("-"):
+        return "docker exec with options may change something"
+    if args[1].rsplit("/", 1)[-1] not in _INSIDE:
+        return f"docker exec of {args[1]} may change something"
+    return refusal(args[1:])

@@ -59,8 +59,8 @@ RECAP_KEYS = ("ok", "changed", "failed", "unreachable", "skipped", "rescued", "u
 
 @dataclass
 class RunResult:
-    """A whole run. ``errors`` holds the error of each host that dropped out; ``values`` the results by host and
-    action name of the last task of that action (so ``values["h"]["klops.status"]``)."""
+    """A whole run. ``errors`` holds the error of each host that dropped out; ``values`` the results by host
+    and action name of the last task of that action (so ``values["h"]["klops.status"]``)."""
 
     playbook: str
     check: bool = False

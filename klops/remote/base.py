@@ -27,7 +27,10 @@ OUTPUT_LIMIT = 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended. ``rc`` is its exit status, 128 + n when signal n killed it; ``seconds`` is wall time."""
+    """A command that ended.
+
+    ``rc`` is its exit status, 128 + n when signal n killed it; ``seconds`` is wall time.
+    """
 
     argv: tuple[str, ...]
     rc: int
@@ -72,7 +75,11 @@ class Reply:
 
     def json(self) -> Any:
         """Standard output as JSON, or None when it is none (noise before the document is skipped)."""
-        for start in (self.text, self.text[max(self.text.find("{"), 0) :], self.text[max(self.text.find("["), 0) :]):
+        for start in (
+            self.text,
+            self.text[max(self.text.find("{"), 0) :],
+            self.text[max(self.text.find("["), 0) :],
+        ):
             try:
                 return json.loads(start)
             except ValueError:
@@ -87,7 +94,7 @@ OnOutput = Callable[[bytes], None]
 
 
 class Stream(Protocol):
-    """A byte stream to a TCP port as seen from the host: what ``socket`` and a forwarded channel have in common."""
+    """A byte stream to a TCP port as seen from the host: a socket or a forwarded channel."""
 
     def sendall(self, data: bytes, /) -> None: ...
     def recv(self, size: int, /) -> bytes: ...
@@ -142,7 +149,7 @@ class Remote(abc.ABC):
 
     @abc.abstractmethod
     def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
-        """Write a file: beside its place, size checked, then renamed. Missing folders are made (mode 0755)."""
+        """Write a file: beside its place, size checked, renamed. Missing folders are made (mode 0755)."""
 
     @abc.abstractmethod
     def connect(self, host: str, port: int, *, timeout: float) -> Stream:
@@ -155,6 +162,13 @@ class Remote(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """End what is still running by this remote and close the connection. Safe to call twice."""
+
+    def clone(self) -> Remote:
+        """A second remote over the same connection, for another thread; its commands count with this one's.
+
+        Closing it ends what it runs and leaves the connection be.
+        """
+        raise NotImplementedError(f"{type(self).__name__} can't be shared between threads")
 
 
 class ReadOnlyRemote(Remote):
@@ -191,6 +205,10 @@ class ReadOnlyRemote(Remote):
     def interactive(self, argv: Sequence[str], *, tty: bool) -> int:
         """Refused."""
         raise self._refused(" ".join(argv[:3]))
+
+    def clone(self) -> Remote:
+        """A read-only remote over the same connection."""
+        return ReadOnlyRemote(self._inner.clone())
 
     def close(self) -> None:
         """Close the remote inside."""

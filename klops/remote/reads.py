@@ -11,6 +11,7 @@ import abc
 import shlex
 from dataclasses import dataclass, field
 
+from klops.commands.agent import BOOT, PYTHON_FLAGS
 from klops.commands.readonly import refusal
 
 #: Bytes of a file that a probe takes.
@@ -46,7 +47,7 @@ class FileRead(Read):
 
 @dataclass(frozen=True)
 class ListRead(Read):
-    """``ls -lnd`` of paths, in the C locale: type, mode, owner, size or device numbers (parse: commands.listing).
+    """``ls -lnd`` of paths, in the C locale: type, mode, owner, size or device numbers.
 
     Missing paths are missing in the output and make the status non-zero. ``follow`` looks through links.
     """
@@ -71,7 +72,8 @@ class DigestRead(Read):
         path = shlex.quote(self.path)
         return (
             f"[ -f {path} ] || exit {ABSENT}; "
-            f"if command -v sha256sum >/dev/null; then sha256sum < {path}; else shasum -a 256 < {path}; fi | cut -c1-64"
+            f"if command -v sha256sum >/dev/null; then sha256sum < {path}; else shasum -a 256 < {path}; fi"
+            " | cut -c1-64"
         )
 
 
@@ -116,11 +118,11 @@ class AgentRead(Read):
 
     @property
     def script(self) -> str:
+        keep = ("-i",) if self.package else ()
+        run = (*self.docker, "exec", *keep, self.container, self.python, *PYTHON_FLAGS)
         if not self.package:
-            argv = (*self.docker, "exec", self.container, self.python, self.agent, self.verb, *self.args)
-            return shlex.join(argv)
-        boot = "import base64,sys;exec(compile(base64.b64decode(sys.stdin.readline()),'agent','exec'))"
-        argv = (*self.docker, "exec", "-i", self.container, self.python, "-c", boot, self.verb, *self.args)
+            return shlex.join((*run, self.agent, self.verb, *self.args))
+        argv = (*run, "-c", BOOT, self.verb, *self.args)
         return f"{shlex.join(argv)} <<'KLOPS_AGENT'\n{self.package}\nKLOPS_AGENT\n"
 
 
@@ -136,9 +138,39 @@ class PidMapRead(Read):
 
     @property
     def script(self) -> str:
-        inspect = shlex.join((*self.docker, "inspect", "--type", "container", "--format", "{{.Id}}", self.container))
+        inspect = shlex.join(
+            (*self.docker, "inspect", "--type", "container", "--format", "{{.Id}}", self.container)
+        )
         return (
             f"id=$({inspect}) || exit $?; "
-            "for f in $(grep -ls -- \"$id\" /proc/[0-9]*/cgroup); do d=${f%/cgroup}; "
+            'for f in $(grep -ls -- "$id" /proc/[0-9]*/cgroup); do d=${f%/cgroup}; '
             "echo \"$d/status\"; done | xargs grep -Hs '^NSpid:' -- ; true"
         )
+
+
+@dataclass(frozen=True)
+class DockerDiskRead(Read):
+    """``df -Pk`` of the engine's data root, wherever that is."""
+
+    docker: tuple[str, ...]
+
+    @property
+    def script(self) -> str:
+        info = shlex.join((*self.docker, "info", "--format", "{{.DockerRootDir}}"))
+        return f'root=$({info}) || exit $?; LC_ALL=C df -Pk -- "$root"'
+
+
+@dataclass(frozen=True)
+class FirstRead(Read):
+    """The first of several reads that succeeds and says something; its key is the answer's first line."""
+
+    options: tuple[Read, ...]
+
+    @property
+    def script(self) -> str:
+        found = """&& [ -n "$out" ]; then printf '%s\\n' {key} "$out"; exit 0; fi; """
+        tries = [
+            f"if out=$({option.script}) " + found.format(key=shlex.quote(option.key))
+            for option in self.options
+        ]
+        return "".join(tries) + "exit 1"

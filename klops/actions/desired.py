@@ -1,0 +1,150 @@
+"""What the settings of a host ask for: the container, and the specification of each unit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from klops.cards.identity import CONTROL_NODE, node_name
+from klops.cards.selection import NoChoiceError, Wanted, choose
+from klops.cards.smi import Cards
+from klops.commands import vllm
+from klops.commands.agent import hold, spec_digest
+from klops.commands.containerspec import ContainerSpec, size_in_bytes
+from klops.errors import TaskFailed
+
+if TYPE_CHECKING:
+    from klops.cards.selection import Choice
+    from klops.inventory.settings import Service, Settings
+
+#: Where card nodes are inside a container that klops makes.
+INSIDE = "/dev"
+#: Debuggers and the card runtime's peer mappings need both: every known recipe for these cards has them.
+CAPS = ("SYS_PTRACE",)
+SECURITY = ("seccomp=unconfined",)
+#: Environment variable through which vLLM takes its key, so that no argv shows it.
+KEY_VARIABLE = "VLLM_API_KEY"
+#: Bytes of a unit's log file before it is rotated, and how many are kept.
+LOG_BYTES, LOG_KEEP = 64 * 1024**2, 5
+
+
+def devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
+    """(node on the host, node in the container) of every card in use, and of the control node.
+
+    A card keeps its minor's number inside: one number less that can be mistaken for another. Raises
+    TaskFailed for a card that is asked for but not there.
+    """
+    known = cards.by_index()
+    folder = settings.cards.device_dir.rstrip("/")
+    missing = [index for index in settings.cards.indexes if index not in known]
+    if missing:
+        raise TaskFailed(
+            f"cards.use names card {', '.join(map(str, missing))}, but xpu-smi knows only "
+            f"{', '.join(map(str, sorted(known))) or 'none'}",
+            code="card-missing",
+            hint="correct klops.cards.use, or look why the card is gone: xpu-smi -m, dmesg",
+        )
+    names = [*(node_name(known[index].minor) for index in settings.cards.indexes), CONTROL_NODE]
+    return tuple((f"{folder}/{name}", f"{INSIDE}/{name}") for name in names)
+
+
+def container_spec(settings: Settings, cards: Cards) -> ContainerSpec:
+    """The container as the settings want it. Raises TaskFailed when they say too little."""
+    wanted = settings.container
+    if not wanted.image:
+        raise TaskFailed(
+            "no image is set to make the container from",
+            code="image-missing",
+            hint="set klops.container.image to the name of an image on the host",
+        )
+    return ContainerSpec(
+        name=wanted.name,
+        image=wanted.image,
+        command=tuple(hold(wanted.python, settings.root)),
+        devices=devices(settings, cards),
+        volumes=(f"{settings.root}:{settings.root}", *wanted.volumes),
+        env=tuple(sorted(wanted.env.items())),
+        shm=size_in_bytes(wanted.shm),
+        caps=CAPS,
+        security=SECURITY,
+        ulimits=tuple(sorted(wanted.ulimits.items())),
+        runtime=wanted.runtime,
+        stop_timeout=int(wanted.stop_timeout),
+    )
+
+
+def card_choice(settings: Settings) -> Choice:
+    """Cards of every service of the host. Raises TaskFailed when they can't all be had."""
+    wants = [
+        Wanted(
+            name,
+            tp=None if service.tp == "auto" else int(service.tp),
+            cards=None if service.cards is None else tuple(service.cards),
+        )
+        for name, service in settings.services.items()
+    ]
+    try:
+        return choose(wants, settings.cards.indexes, settings.cards.groups, settings.cards.min_tp)
+    except NoChoiceError as error:
+        raise TaskFailed(
+            str(error),
+            code="cards-unavailable",
+            hint="change tp or cards of the services, or klops.cards.use, groups or min_tp",
+        ) from error
+
+
+def secrets(service: Service) -> dict[str, str]:
+    """Environment variables of a unit that nobody may see."""
+    return {} if service.api_key is None else {KEY_VARIABLE: service.api_key.reveal()}
+
+
+def unit_spec(
+    settings: Settings, name: str, chosen: tuple[int, ...], identities: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The specification of one unit: everything its supervisor needs but the secrets, and a digest over it.
+
+    ``identities`` has the card of each index: index, minor, node (inside the container), bdf, uuid, serial.
+    """
+    service = settings.services[name]
+    served = service.served_name or name
+    tp = len(chosen)
+    spec: dict[str, Any] = {
+        "schema": 1,
+        "name": name,
+        "argv": list(
+            vllm.serve_argv(service.model, port=service.port, served_name=served, tp=tp, args=service.args)
+        ),
+        "env": dict(service.env),
+        "env_script": service.env_script,
+        "cards": [dict(identities[index]) for index in chosen],
+        "visible_env": settings.cards.visible_env,
+        "device_dir": INSIDE,
+        "tp": tp,
+        "port": service.port,
+        "model": served,
+        "health": {
+            "start_timeout": service.start_timeout,
+            "interval": 5,
+            "timeout": 10,
+            "failures": 3,
+            "smoke": service.smoke,
+        },
+        "stop": {"timeout": service.stop_timeout},
+        "restart": {
+            "policy": service.restart.policy,
+            "delay": service.restart.delay,
+            "max_delay": service.restart.max_delay,
+            "limit": service.restart.limit,
+            "window": service.restart.window,
+        },
+        "log": {"max_bytes": LOG_BYTES, "keep": LOG_KEEP},
+    }
+    spec["digest"] = spec_digest(spec)
+    return spec
+
+
+def identities(cards: Cards) -> dict[int, dict[str, Any]]:
+    """Identity of each card by index, its node as the container names it."""
+    return {
+        card.index: {**card.identity(), "node": f"{INSIDE}/{node_name(card.minor)}"} for card in cards.cards
+    }

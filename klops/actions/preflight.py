@@ -1,0 +1,82 @@
+"""``klops.preflight``: is this host fit for what its settings ask? Looks only; there is nothing to change."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from klops.actions import hostreads, hostview
+from klops.actions.base import Action, Params, Plan, Probe, Seen, View
+from klops.actions.findings import Finding, failure, warnings
+from klops.actions.preflight_cards import card_findings
+from klops.actions.preflight_host import (
+    docker_findings,
+    image_findings,
+    image_reads,
+    port_findings,
+    port_reads,
+    space_findings,
+    space_reads,
+)
+from klops.actions.preflight_models import model_findings, model_reads
+
+
+class PreflightParams(Params):
+    """``min_free_gib``: what must be free where klops' files go (``root``) and where docker keeps its own."""
+
+    min_free_gib: dict[str, float] = Field(default_factory=dict)
+
+    def least(self, what: str) -> float:
+        """GiB that must be free for ``root`` or ``docker``."""
+        return self.min_free_gib.get(what, {"root": 1.0, "docker": 5.0}[what])
+
+
+class Preflight(Action[PreflightParams]):
+    """Checks docker, cards, models, ports, image and space, and reports everything that is wrong at once."""
+
+    name: ClassVar[str] = "klops.preflight"
+    params = PreflightParams
+
+    def probe(self, params: PreflightParams, view: View) -> Probe:
+        """Everything in one go: no check waits for another's answer."""
+        settings = view.settings
+        return Probe(
+            reads=(
+                hostreads.engine(settings),
+                hostreads.container(settings),
+                hostreads.status(settings),
+                hostreads.pids(settings),
+                hostreads.nodes(settings),
+                *hostreads.cards(settings),
+                *space_reads(settings),
+                *image_reads(settings),
+                *model_reads(settings),
+                *port_reads(),
+            )
+        )
+
+    def plan(self, params: PreflightParams, view: View, seen: Seen) -> Plan:
+        """All findings as one failure, or a line that says what was found."""
+        settings = view.settings
+        host = hostview.look(seen.replies, settings)
+        findings: list[Finding] = []
+        trouble = host.trouble()
+        if trouble is not None:
+            findings.append(Finding(trouble.code, trouble.message, trouble.hint))
+        else:
+            findings += docker_findings(settings, seen.replies)
+            findings += image_findings(settings, host, seen.replies)
+        findings += card_findings(settings, host, seen.replies)
+        findings += model_findings(settings, host, seen.replies)
+        findings += port_findings(settings, host, seen.replies)
+        findings += space_findings(
+            settings, host, seen.replies, root=params.least("root"), docker=params.least("docker")
+        )
+        used = settings.cards.indexes
+        return Plan(
+            message=f"{len(used)} card(s) in use, {len(settings.services)} service(s)",
+            result={"cards": [card.as_json() for card in host.cards.cards], "cards_from": host.cards_from},
+            failure=failure(findings),
+            warnings=warnings(findings),
+        )

@@ -1,0 +1,251 @@
+"""``klops.services``: the units of the host are what the settings ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from klops.actions import hostreads, hostview
+from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
+from klops.actions.desired import card_choice, identities, secrets, unit_spec
+from klops.actions.services_steps import CheckFree, Place, StartUnit, Verb, judge_holders, spec_text
+from klops.actions.services_wait import WaitReady
+from klops.commands.agent import secret_digest
+from klops.errors import KlopsError, TaskFailed
+from klops.inventory.settings import Settings
+from klops.remote.base import Replies
+from klops.yamlsource import nearest
+
+#: Seconds beyond a service's own start timeout until klops stops waiting: the agent's verdict comes first.
+_GRACE = 30.0
+#: Seconds a unit that is no longer in the settings may take to stop.
+_UNKNOWN_STOP = 60.0
+
+
+class ServicesParams(Params):
+    """``state``: running (and ready), stopped or restarted; ``names``: of these, or of all."""
+
+    state: Literal["running", "stopped", "restarted"] = "running"
+    names: list[str] | None = None
+
+
+class ServicesAction(Action[ServicesParams]):
+    """Starts, stops and restarts units through the agent, and waits until they are ready."""
+
+    name: ClassVar[str] = "klops.services"
+    params = ServicesParams
+
+    def probe(self, params: ServicesParams, view: View) -> Probe:
+        """Container, agent and cards; the units' files for a diff, and for when the agent can't be asked."""
+        settings = view.settings
+        reads = [hostreads.engine(settings), hostreads.container(settings), hostreads.status(settings)]
+        if params.state == "stopped":
+            reads.append(hostreads.holders(settings))
+        else:
+            reads += hostreads.cards(settings)
+            for name in settings.services:
+                reads += [hostreads.unit_file(settings, name), hostreads.unit_state(settings, name)]
+        return Probe(reads=tuple(reads))
+
+    def plan(self, params: ServicesParams, view: View, seen: Seen) -> Plan:
+        """Stops and removals first, then starts, then one wait for each."""
+        settings = view.settings
+        host = hostview.look(seen.replies, settings)
+        trouble = host.trouble() or _absent(host, params, view.check)
+        if trouble is not None:
+            return Plan(failure=trouble)
+        if host.running and host.agent is None:
+            # the processes of such a container nobody can tell about: unknown is not stopped
+            silent = host.silent_agent()
+            return Plan(unknown=silent.message) if view.check else Plan(failure=silent)
+        names = _names(params, settings, host)
+        if params.state == "stopped":
+            return _stopped(settings, host, names, seen.replies)
+        return _running(view, host, names, seen.replies, params)
+
+
+def place_of(settings: Settings) -> Place:
+    """Where the agent of this host is."""
+    return Place(
+        hostreads.docker_prefix(settings), settings.container.name, settings.container.python, settings.root
+    )
+
+
+def _absent(host: hostview.HostView, params: ServicesParams, check: bool) -> KlopsError | None:
+    """An error when there is no container to work in. In check mode an earlier task may make one."""
+    if host.running or params.state == "stopped" or (check and params.state == "running"):
+        return None
+    state = "isn't there" if host.container is None else f"is {host.container.state}"
+    return TaskFailed(f"the container {state}", code="container-absent", hint="klops up makes and starts it")
+
+
+def _names(params: ServicesParams, settings: Settings, host: hostview.HostView) -> list[str]:
+    known = list(dict.fromkeys([*settings.services, *host.units]))
+    if params.names is None:
+        return known if params.state == "stopped" else list(settings.services)
+    for name in params.names:
+        if name not in known or (params.state != "stopped" and name not in settings.services):
+            near = nearest(name, known)
+            raise TaskFailed(
+                f"no service is called {name}",
+                code="unknown-service",
+                hint=f"did you mean {near}?" if near else f"services: {', '.join(known) or 'none'}",
+            )
+    return list(dict.fromkeys(params.names))
+
+
+def _stop_timeout(settings: Settings, name: str) -> float:
+    service = settings.services.get(name)
+    return service.stop_timeout if service is not None else _UNKNOWN_STOP
+
+
+def _stopped(settings: Settings, host: hostview.HostView, names: list[str], replies: Replies) -> Plan:
+    if not host.running:
+        return Plan(message="no container runs, so no service does")
+    place = place_of(settings)
+    steps: list[Step] = []
+    for name in names:
+        unit = host.units.get(name)
+        if unit is not None and (unit.get("desired") != "stopped" or unit.get("state") != "stopped"):
+            steps.append(Verb(place, "stop", name, "", _stop_timeout(settings, name)))
+    if steps:
+        return Plan(steps=(*steps, CheckFree(place, tuple(names))))
+    found = hostview.reply(replies, hostreads.HOLDERS).json()
+    holders = found.get("holders") if isinstance(found, dict) else None
+    if holders is None:
+        return Plan(failure=TaskFailed("who holds the cards could not be seen", code="cards-unseen"))
+    failure, warning = judge_holders(holders, tuple(names))
+    return Plan(failure=failure, message="all stopped", warnings=(warning,) if warning else ())
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a unit before anything is done."""
+
+    #: as the agent reports it; made up from the files where it can't be asked
+    unit: Mapping[str, Any] | None
+    #: its specification on disk, None when it may not be read
+    spec: Mapping[str, Any] | None
+
+
+def _json(replies: Replies, key: str) -> Mapping[str, Any] | None:
+    found = hostview.reply(replies, key)
+    value = found.json() if found.ok else None
+    return value if isinstance(value, dict) else None
+
+
+def _known(name: str, host: hostview.HostView, replies: Replies) -> Known:
+    spec = _json(replies, f"unit:{name}")
+    unit = host.units.get(name)
+    if unit is None and host.agent is None and host.container is not None and spec is not None:
+        # the container is stopped: its supervisor takes up what is desired as soon as it runs again
+        state = _json(replies, f"state:{name}") or {}
+        if state.get("desired") == "running":
+            unit = {"desired": "running", "state": "stopped", "digest": spec.get("digest"), "assumed": True}
+    return Known(unit, spec)
+
+
+def _running(
+    view: View, host: hostview.HostView, names: list[str], replies: Replies, params: ServicesParams
+) -> Plan:
+    settings = view.settings
+    if not settings.services and not host.units:
+        return Plan(message="the settings name no service")
+    choice = card_choice(settings)
+    place = place_of(settings)
+    cards = identities(host.cards)
+    starts: list[StartUnit] = []
+    restarts: list[Step] = []
+    waits: list[Step] = []
+    warnings: list[str] = []
+    busy: list[str] = []
+    for name in names:
+        known = _known(name, host, replies)
+        seen: Mapping[int, Mapping[str, Any]] = cards
+        if not host.cards_from:
+            recorded = _recorded(known, choice[name])
+            if recorded is None and _active(known):
+                warnings.append(f"{name} was left as it is: the cards can't be read, so it can't be compared")
+                continue
+            seen = {**cards, **(recorded or {})}
+        missing = [index for index in choice[name] if index not in seen]
+        if missing:
+            raise TaskFailed(
+                f"{name}: xpu-smi knows no card {', '.join(map(str, missing))}",
+                code="card-missing",
+                hint="correct klops.cards.use, or look why the card is gone",
+            )
+        spec = unit_spec(settings, name, choice[name], seen)
+        why, same = _difference(known, spec, settings, name)
+        if params.state == "restarted" and same and known.unit is not None and "assumed" not in known.unit:
+            restarts.append(Verb(place, "restart", name, "", settings.services[name].stop_timeout))
+        elif not same or not _active(known):
+            before = spec_text(known.spec) if known.spec is not None else ("" if known.unit is None else None)
+            starts.append(StartUnit(place, spec, secrets(settings.services[name]), why, before))
+            if known.unit is not None and known.unit.get("state") not in ("stopped", "failed", None):
+                busy.append(name)
+        elif known.unit is not None and known.unit.get("state") == "ready":
+            continue
+        timeout = settings.services[name].start_timeout + _GRACE
+        waits.append(WaitReady(place, view.host, name, timeout))
+    # two units that swap cards or ports must both be down before either comes up again
+    stops: list[Step] = [
+        Verb(place, "stop", name, "before its settings change", _stop_timeout(settings, name))
+        for name in (busy if len(busy) > 1 else ())
+    ]
+    removals = _removals(settings, host, place) if params.names is None and params.state == "running" else []
+    steps = (*removals, *stops, *starts, *restarts, *waits)
+    return Plan(
+        steps=steps,
+        message="" if steps else "all ready",
+        result={"cards": {name: list(choice[name]) for name in names}},
+        warnings=tuple(warnings),
+    )
+
+
+def _removals(settings: Settings, host: hostview.HostView, place: Place) -> list[Step]:
+    steps: list[Step] = []
+    for name, unit in host.units.items():
+        if name not in settings.services:
+            if unit.get("desired") != "stopped" or unit.get("state") != "stopped":
+                steps.append(Verb(place, "stop", name, "no longer in the settings", _UNKNOWN_STOP))
+            steps.append(Verb(place, "remove", name, "no longer in the settings", 0.0))
+    return steps
+
+
+def _active(known: Known) -> bool:
+    """Whether the unit is wanted running and hasn't given up."""
+    unit = known.unit
+    return unit is not None and unit.get("desired") == "running" and unit.get("state") != "failed"
+
+
+def _recorded(known: Known, chosen: tuple[int, ...]) -> dict[int, Mapping[str, Any]] | None:
+    """Identities of these cards in the unit's own specification: what xpu-smi said at an earlier run."""
+    cards = {card.get("index"): card for card in (known.spec or {}).get("cards") or ()}
+    return {index: cards[index] for index in chosen} if set(chosen) <= set(cards) else None
+
+
+def _difference(known: Known, spec: Mapping[str, Any], settings: Settings, name: str) -> tuple[str, bool]:
+    """Why a start is needed, in a few words, and whether what is on the host is what is wanted."""
+    unit = known.unit
+    if unit is None:
+        return "", False
+    if unit.get("digest") != spec["digest"]:
+        return f"{_changed_keys(known.spec, spec)} changed", False
+    wanted = secrets(settings.services[name])
+    secret = unit.get("secret")
+    if "assumed" not in unit:
+        have = secret.get("digest") if isinstance(secret, Mapping) else None
+        want = secret_digest(str(secret["salt"]), wanted) if isinstance(secret, Mapping) else None
+        if (secret is None and wanted) or have != want:
+            return "secrets changed", False
+    return ("failed before" if unit.get("state") == "failed" else "was stopped"), True
+
+
+def _changed_keys(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    if before is None:
+        return "settings"
+    keys = [key for key in after if key != "digest" and json.dumps(before.get(key)) != json.dumps(after[key])]
+    return ", ".join(keys) or "settings"

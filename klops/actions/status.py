@@ -1,0 +1,134 @@
+"""``klops.status``: what is on the host, as the contract's status object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from klops.actions import hostreads, hostview
+from klops.actions.base import Action, Params, Plan, Probe, Seen, View
+from klops.actions.container import drift_of
+from klops.actions.desired import container_spec
+from klops.errors import KlopsError, TaskFailed
+from klops.remote.base import Replies
+from klops.remote.lock import read_lock
+from klops.remote.reads import Read
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+#: States in which no process of a unit should live.
+_AT_REST = ("stopped", "failed")
+
+
+class StatusParams(Params):
+    """Takes no parameters."""
+
+
+def status_reads(settings: Settings) -> tuple[Read, ...]:
+    """Everything the status object is made of."""
+    return (
+        hostreads.engine(settings),
+        hostreads.container(settings),
+        hostreads.status(settings),
+        hostreads.pids(settings),
+        hostreads.lock(settings),
+        *hostreads.cards(settings),
+    )
+
+
+def assemble(replies: Replies, settings: Settings) -> dict[str, Any]:
+    """The status object of one host. Raises :class:`DockerUnavailable` when nothing can be said about it."""
+    host = hostview.look(replies, settings)
+    trouble = host.trouble()
+    if trouble is not None:
+        raise trouble
+    if host.running and host.managed and host.agent is None:
+        raise host.silent_agent()
+    pids = hostview.host_pids(hostview.reply(replies, hostreads.PIDS))
+    names = dict.fromkeys([*settings.services, *host.units])
+    lock = read_lock(hostview.reply(replies, hostreads.LOCK))
+    return {
+        "services": {name: _service(name, host.units.get(name), settings, pids) for name in names},
+        "container": _container(settings, host),
+        "source": {"release": None, "commit": None},
+        "cards": [card.as_json() for card in host.cards.cards],
+        "orphans": sum(
+            len(unit.get("lineage") or ()) for unit in host.units.values() if unit.get("state") in _AT_REST
+        ),
+        "lock": lock.as_json() if lock is not None else None,
+    }
+
+
+def _service(
+    name: str, unit: Mapping[str, Any] | None, settings: Settings, pids: Mapping[int, int]
+) -> dict[str, Any]:
+    if unit is None:
+        service = settings.services[name]
+        unit = {"state": "stopped", "port": service.port, "model": service.served_name or name}
+    cpid = unit.get("cpid")
+    return {
+        "state": unit.get("state"),
+        "pid": pids.get(cpid) if isinstance(cpid, int) else None,
+        "cpid": cpid,
+        "since": unit.get("since"),
+        "restarts": unit.get("restarts", 0),
+        "cards": unit.get("cards") or [],
+        "tp": unit.get("tp"),
+        "port": unit.get("port"),
+        "health": unit.get("health"),
+        "model": unit.get("model"),
+        "elapsed": unit.get("elapsed"),
+        "line": unit.get("line") or "",
+        "percent": unit.get("percent"),
+        "error": unit.get("error") or "",
+    }
+
+
+def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
+    container = host.container
+    if container is None:
+        return {
+            "name": settings.container.name,
+            "id": None,
+            "state": "absent",
+            "image": None,
+            "adopted": False,
+            "drift": [],
+        }
+    differences: list[dict[str, Any]] = []
+    if host.managed:
+        try:
+            spec = container_spec(settings, host.cards)
+        except TaskFailed as error:
+            differences = [{"key": error.code, "want": error.message, "have": None}]
+        else:
+            differences = [item.as_json() for item in drift_of(spec, container)]
+    return {
+        "name": container.name,
+        "id": container.id,
+        "state": container.state,
+        "image": container.image,
+        "adopted": False,
+        "drift": differences,
+    }
+
+
+class StatusAction(Action[StatusParams]):
+    """Reads, and registers the status object."""
+
+    name: ClassVar[str] = "klops.status"
+    params = StatusParams
+
+    def probe(self, params: StatusParams, view: View) -> Probe:
+        """Everything at once."""
+        return Probe(reads=status_reads(view.settings))
+
+    def plan(self, params: StatusParams, view: View, seen: Seen) -> Plan:
+        """Never a step. In check mode the host is described as it is now."""
+        try:
+            status = assemble(seen.replies, view.settings)
+        except KlopsError as error:
+            return Plan(failure=error)
+        states = ", ".join(f"{name} {service['state']}" for name, service in status["services"].items())
+        return Plan(result=status, message=states or "no services")

@@ -1,0 +1,47 @@
+"""Compiled modules beside the package, made by verbs that may write, used by all.
+
+A zip of sources is compiled anew at every start, which costs more than everything else a short verb does.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import shutil
+import sys
+import zipfile
+from importlib.util import MAGIC_NUMBER
+
+#: Flags, time and size of a source: not looked at in a module without one.
+_NO_SOURCE = b"\0" * 12
+
+
+def folder(package: str) -> str:
+    """Where the modules of a package lie for this version of Python."""
+    return f"{package[: -len('.pyz')]}.cache-{sys.implementation.cache_tag}"
+
+
+def write(package: str) -> None:
+    """Compile all modules, beside their place, then renamed. Does nothing when they are there already."""
+    target = folder(package)
+    if not package.endswith(".pyz") or os.path.isdir(target):
+        return
+    beside = f"{target}.{os.getpid()}.new"
+    umask = os.umask(0o022)
+    try:
+        with zipfile.ZipFile(package) as archive:
+            for name in archive.namelist():
+                if name.startswith("klops/"):
+                    path = os.path.join(beside, name[:-3] + ".pyc")
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    code = compile(archive.read(name), f"{package}/{name}", "exec", dont_inherit=True)
+                    with open(path, "wb") as file:
+                        file.write(MAGIC_NUMBER + _NO_SOURCE + marshal.dumps(code))
+        try:
+            os.rename(beside, target)
+        except OSError:
+            if not os.path.isdir(target):
+                raise
+            shutil.rmtree(beside)  # another was faster
+    finally:
+        os.umask(umask)

@@ -1,0 +1,26 @@
+"""Digests that both ends compute: of a unit's specification, and of its secrets.
+
+No I/O here, so that the control side can use the very same functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Dict, Mapping
+
+
+def canonical(value: Any) -> str:
+    """One spelling per JSON value: keys sorted, no blanks, ASCII only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def spec_digest(spec: Mapping[str, Any]) -> str:
+    """sha256 (64 hex digits) over everything in a unit's specification but the key ``digest`` itself."""
+    body: Dict[str, Any] = {key: value for key, value in spec.items() if key != "digest"}
+    return hashlib.sha256(canonical(body).encode("ascii")).hexdigest()
+
+
+def secret_digest(salt: str, secrets: Mapping[str, str]) -> str:
+    """sha256 over the salt (hex digits) and the secrets, to compare without sending them back."""
+    return hashlib.sha256((salt + canonical(dict(secrets))).encode("ascii")).hexdigest()

@@ -1,0 +1,87 @@
+"""The launcher: the container's main command. Starts the supervisor, starts it again, reaps. Nothing else.
+
+It does so little that it has no reason to die; what can go wrong lives in the supervisor, whose death it
+mends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from klops.agent import subreaper
+
+#: Exit status of a supervisor that wants ``agent/current`` to be started in its place, at once.
+HAND_OVER = 75
+#: Seconds until the supervisor is started again, growing while it keeps dying young.
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 10.0
+#: Seconds after which a supervisor counts as one that works.
+_SETTLED = 30.0
+
+
+class Launcher:
+    """Keeps one supervisor running."""
+
+    def __init__(self, root: str, package: str) -> None:
+        self._root = root
+        self._package = package
+        self._supervisor = 0
+        self._ending = False
+
+    def _start(self) -> int:
+        current = os.path.realpath(self._root + "/agent/current")
+        package = current if os.path.isfile(current) else self._package
+        arguments = ["supervise", "--root", self._root, "--launcher", str(os.getpid())]
+        argv = [sys.executable, "-I", "-S", package, *arguments]
+        return os.posix_spawn(sys.executable, argv, os.environ, setsigmask=())
+
+    def _on_term(self, *_: Any) -> None:
+        self._ending = True
+        if self._supervisor:
+            try:
+                # our own child, not yet reaped: the pid can't be another's
+                os.kill(self._supervisor, signal.SIGTERM)
+            except ProcessLookupError:
+                return  # reaped a moment ago
+
+    def run(self) -> int:
+        """Until told to stop; returns the supervisor's last exit status."""
+        subreaper.become()
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, self._on_term)
+        delay = _FIRST_DELAY
+        while True:
+            begun = time.monotonic()
+            status = self._one_life()
+            if self._ending:
+                return status
+            if time.monotonic() - begun > _SETTLED or status == HAND_OVER:
+                delay = _FIRST_DELAY
+            if status != HAND_OVER:
+                sys.stderr.write(f"klops launcher: the supervisor ended ({status}), starting it again\n")
+                sys.stderr.flush()
+                self._wait(delay)
+                delay = min(delay * 2, _LONGEST_DELAY)
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self._ending and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _one_life(self) -> int:
+        asked = (signal.SIGTERM, signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # between the start and knowing the pid
+        if not self._ending:
+            self._supervisor = self._start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
+        if not self._supervisor:
+            return 0
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            if pid == self._supervisor:
+                self._supervisor = 0
+                return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -1,0 +1,381 @@
+"""One unit in the supervisor's hands: its record, its lineage, its checks, its start and its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Collection, Mapping, NamedTuple, Sequence
+
+from klops.agent import devices, environment, gate, identity, listeners, logs, procs, report, store, unit
+from klops.agent.audit import Audit
+from klops.agent.ending import LOADING, Ending
+from klops.agent.health import Checker, Target
+from klops.agent.identity import Handle
+from klops.agent.lineage import Lineage
+from klops.agent.procs import Process
+from klops.agent.unit import Policy, Record, Seen
+
+#: Seconds between looks at the length of a log.
+_LOG_INTERVAL = 5.0
+#: Seconds between looks for an answer while a unit starts.
+_START_INTERVAL = 0.5
+
+
+class Surroundings(NamedTuple):
+    """What a unit needs of its supervisor."""
+
+    paths: store.Paths
+    audit: Audit
+    #: the package file to run gates from
+    package: str
+    umask: int
+    #: pids that belong to no unit
+    never: Collection[int]
+    #: wakes the loop, from any thread
+    wake: Any
+    #: exit status (as of waitpid) by pid of children that were reaped
+    exits: dict[int, int]
+    home: str
+
+
+class Managed:
+    """A unit. All methods are called in the supervisor's one thread."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self.around = around
+        self.record = Record.load(store.read_json(around.paths.state(name)) or {"name": name})
+        self.lineage = Lineage(around.paths.lineage(name))
+        self.living: list[Process] = []
+        self.handles: dict[tuple[int, int], Handle] = {}
+        self.health: dict[str, Any] = {"ok": None, "checked": None, "message": ""}
+        self.spec: dict[str, Any] | None = None
+        self.secret: dict[str, Any] | None = None
+        self.policy = Policy()
+        self._ending: Ending | None = None
+        self._checker: Checker | None = None
+        self._vital: dict[tuple[int, int], str] = {}
+        self._next_check = self._next_log = 0.0
+        self._log_size = -1
+        self._saved: dict[str, Any] = {}
+        self.read_spec()
+        now, clock = time.monotonic(), time.time()
+        if self.record.home != around.home:
+            unit.new_home(self.record, around.home, now, clock)
+
+    # -- what is on disk
+
+    def read_spec(self) -> None:
+        """Take the specification and the secrets from disk."""
+        self.spec = store.read_json(self.around.paths.spec(self.name))
+        self.secret = store.read_json(self.around.paths.secret(self.name))
+        self.policy = Policy.of(self.spec or {})
+
+    @property
+    def changed(self) -> bool:
+        """Whether what runs was launched with other settings than those on disk."""
+        return self.record.running != report.launched_with(self.spec or {}, self.secret)
+
+    def save(self) -> None:
+        """Write the record, if it differs from what is on disk."""
+        dump = self.record.dump()
+        if dump != self._saved:
+            store.write_json(self.around.paths.state(self.name), dump)
+            self._saved = dump
+
+    def forget(self) -> None:
+        """Remove the unit's files; its logs stay."""
+        paths = self.around.paths
+        for path in (
+            paths.spec(self.name),
+            paths.secret(self.name),
+            paths.state(self.name),
+            paths.lineage(self.name),
+        ):
+            store.remove(path)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all processes."""
+        for handle in self.handles.values():
+            handle.close()
+        self.handles.clear()
+        if self._checker is not None:
+            self._checker.close()
+
+    def report(self) -> dict[str, Any]:
+        """The UNIT object of ``status``."""
+        log = self.around.paths.log(self.name)
+        return report.unit(self.record.dump(), self.spec, self.secret, self.living, log, self.health)
+
+    # -- one look
+
+    def look(self, processes: dict[int, Process]) -> None:
+        """Bring the lineage up to date."""
+        self.lineage.grow(processes, self.record.generation, self.around.never)
+        self.living = self.lineage.living(processes)
+        alive = {(p.pid, p.start) for p in self.living}
+        for process in self.living:
+            key = (process.pid, process.start)
+            if key not in self.handles:
+                handle = identity.hold(identity.of(process))
+                if handle is not None:
+                    self.handles[key] = handle
+        for key in set(self.handles) - alive:
+            self.handles.pop(key).close()
+
+    def _root_alive(self) -> bool:
+        root = self.record.root
+        return root is not None and any([p.pid, p.start] == root for p in self.living)
+
+    def _exit_text(self) -> str:
+        root = self.record.root
+        status = self.around.exits.pop(root[0], None) if root and not self._root_alive() else None
+        if status is None:
+            return ""
+        if os.WIFSIGNALED(status):
+            return f"was killed by signal {os.WTERMSIG(status)}"
+        return f"ended with status {os.WEXITSTATUS(status)}"
+
+    def step(self, processes: dict[int, Process], now: float, closing: bool) -> str:
+        """One step of the state machine; ends what has to end. A launch is left to the caller."""
+        clock = time.time()
+        check = self._checker.take(self.record.generation) if self._checker else None
+        if check is not None:
+            self.health = {"ok": check.kind == unit.OK, "checked": clock, "message": check.message}
+        before = self.record.state
+        seen = Seen(
+            now=now,
+            clock=clock,
+            root_alive=self._root_alive(),
+            living=len(self.living),
+            exit=self._exit_text(),
+            check=check,
+            part_lost=self._part_lost(),
+            stuck=self._ending.stuck(self.living, now) if self._ending else "",
+            closing=closing,
+        )
+        action = unit.step(self.record, self.policy, seen)
+        if self.record.state != before:
+            self._entered(before)
+        if check is not None and check.kind == unit.OK and not self._vital:
+            self._vital = self._find_vital(processes)
+        if action == unit.END:
+            self._end(now)
+        else:
+            self._ending = None
+        self._watch(now)
+        self.save()
+        return action
+
+    def _entered(self, before: str) -> None:
+        record, log = self.record, self.around.paths.log(self.name)
+        self.around.audit.note(
+            "state", self.name, state=record.state, was=before, why=record.error or record.ending
+        )
+        if record.state in (unit.BACKOFF, unit.FAILED):
+            if not record.first_error:
+                record.first_error = logs.first_error(log, record.log_from)
+            record.tail = logs.tail_lines(log, 20, record.log_from)
+        if record.state not in (unit.READY, unit.UNHEALTHY):
+            self.health = {"ok": None, "checked": None, "message": ""}
+
+    def _find_vital(self, processes: dict[int, Process]) -> dict[tuple[int, int], str]:
+        """Members that hold a card, and those between them and the root: all of them are needed to serve."""
+        spec = self.spec or {}
+        watched, _ = devices.resolve(spec.get("cards", []), spec.get("device_dir", "/dev"))
+        root = self.record.root[0] if self.record.root else 0
+        vital = {}
+        for process in self.living if watched else ():
+            if process.pid != root and devices.held(process.pid, watched):
+                chain = [process.pid, *procs.ancestors(process.pid, processes)]
+                for pid in chain[: chain.index(root)] if root in chain else [process.pid]:
+                    vital[(pid, processes[pid].start)] = processes[pid].name
+        return vital
+
+    def _part_lost(self) -> str:
+        alive = {(p.pid, p.start) for p in self.living}
+        for key, name in self._vital.items():
+            if key not in alive:
+                return f"a part of the engine is gone: pid {key[0]} ({name})"
+        return ""
+
+    def _watch(self, now: float) -> None:
+        record, spec = self.record, self.spec
+        if now >= self._next_log and self.living:
+            self._next_log = now + _LOG_INTERVAL
+            self._look_after_log()
+        if spec is None or record.ending or not self._root_alive() or now < self._next_check:
+            return
+        settings = spec.get("health", {})
+        starting = record.state == unit.STARTING
+        self._next_check = now + (_START_INTERVAL if starting else float(settings.get("interval", 5)))
+        if self._checker is None:
+            self._checker = Checker(self.name, self.around.wake)
+        target = Target(
+            port=int(spec["port"]),
+            model=str(spec["model"]),
+            key=str((self.secret or {}).get("secrets", {}).get("VLLM_API_KEY", "")),
+            timeout=float(settings.get("timeout", 10)),
+            pids=[p.pid for p in self.living],
+            was_ready=record.was_ready,
+            smoke=bool(settings.get("smoke", True)) and not record.smoked,
+        )
+        self._checker.ask(record.generation, target)
+
+    def _look_after_log(self) -> None:
+        log, limits = self.around.paths.log(self.name), (self.spec or {}).get("log", {})
+        length = logs.size(log)
+        if length > int(limits.get("max_bytes", 64 << 20)):
+            logs.rotate(log, int(limits.get("keep", 5)))
+            self.record.log_from = length = 0
+        if length != self._log_size:
+            logs.mark(log, time.time())
+            self._log_size = length
+
+    # -- the end
+
+    def _end(self, now: float) -> None:
+        if self._ending is None:
+            root = self.record.root[0] if self.record.root and self._root_alive() else None
+            patience = float((self.spec or {}).get("stop", {}).get("timeout", 30))
+            self._ending = Ending(now, root, patience if self.record.was_ready else min(patience, LOADING))
+        why = self.record.ending or "left over from an earlier generation"
+        for process, number, part in self._ending.due(self.living, now):
+            handle = self.handles.get((process.pid, process.start))
+            if handle is not None:
+                self.around.audit.signal(self.name, handle, process.name, number, f"{why}: {part}")
+
+    # -- the start
+
+    def launch(self, processes: Mapping[int, Process]) -> None:
+        """Start the next generation: only called when nothing of the lineage lives."""
+        self.read_spec()
+        now = Seen(now=time.monotonic(), clock=time.time())
+        before = self.record.state
+        spec = self.spec
+        if spec is None:
+            problem, final = "there is no specification on disk", True
+        else:
+            problem, final = self._obstacle(spec, processes)
+        if problem or spec is None:
+            unit.refused(self.record, problem, final=final, policy=self.policy, seen=now)
+            self.around.audit.note("start-refused", self.name, why=problem)
+            if self.record.state != before:
+                self.around.audit.note("state", self.name, state=self.record.state, was=before, why=problem)
+        else:
+            self._spawn(spec, now)
+        self.save()
+
+    def _obstacle(self, spec: Mapping[str, Any], processes: Mapping[int, Process]) -> tuple[str, bool]:
+        chosen, missing = devices.resolve(spec["cards"], spec["device_dir"])
+        if missing:
+            return missing, True
+        held, _ = devices.holders(processes.values(), chosen) if chosen else ({}, [])
+        if held:
+            listed = ", ".join(
+                f"pid {pid} ({processes[pid].name}) holds {' '.join(held[pid])}" for pid in sorted(held)
+            )
+            return f"a process that is not this unit's holds its cards: {listed}", False
+        for listener in listeners.on_port(int(spec["port"])):
+            return f"port {spec['port']} is taken by {listeners.describe_owner(listener)}", False
+        return "", False
+
+    def _spawn(self, spec: Mapping[str, Any], seen: Seen) -> None:
+        paths, record = self.around.paths, self.record
+        log = paths.log(self.name)
+        self._look_after_log()
+        record.log_from = logs.size(log)
+        self.lineage.forget()
+        self._vital.clear()
+        chosen, _ = devices.resolve(spec["cards"], spec["device_dir"])
+        select = environment.selection(spec["visible_env"], devices.ranks(chosen, spec["device_dir"]))
+        generation = record.generation + 1
+        record.running = report.launched_with(spec, self.secret)
+        told = {
+            "argv": environment.with_shutdown_timeout(spec["argv"], float(spec["stop"]["timeout"])),
+            "env": spec["env"],
+            "env_script": spec["env_script"],
+            "select": select,
+            "secrets": (self.secret or {}).get("secrets", {}),
+            "umask": self.around.umask,
+            "header": f"{self.name} generation {generation} cards {record.running['cards']}",
+        }
+        pid, instructions = self._gate(log, generation)
+        try:
+            process = procs.read(pid)
+            if process is not None:
+                # on disk first: a server that isn't on record never runs
+                unit.launched(record, [process.pid, process.start], seen)
+                self.lineage.record(process, record.generation)
+                self.living = [process]
+                self.save()
+                self.around.audit.note(
+                    "start", self.name, pid=pid, start=process.start, generation=generation
+                )
+                _write_all(instructions, gate.instructions(told))
+        except BrokenPipeError:
+            pass  # it has ended already: the next look sees that
+        finally:
+            os.close(instructions)
+        self._next_check = seen.now + _START_INTERVAL
+
+    def _gate(self, log: str, generation: int) -> tuple[int, int]:
+        """Start a gate; returns its pid and the descriptor that its instructions are written to."""
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        waiting, instructions = os.pipe()
+        try:
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", self.around.package, "gate"],
+                {**os.environ, environment.MARKER: f"{self.name}:{generation}"},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, waiting, 0),
+                    (os.POSIX_SPAWN_DUP2, output, 1),
+                    (os.POSIX_SPAWN_DUP2, output, 2),
+                ],
+            )
+        finally:
+            os.close(waiting)
+            os.close(output)
+        return pid, instructions
+
+    def wants_before(self, now: float) -> float:
+        """In how many seconds this unit wants to be looked at again."""
+        record = self.record
+        if record.ending or record.state == unit.STARTING or (self.living and record.desired == unit.STOPPED):
+            return 0.1
+        if record.state == unit.BACKOFF:
+            return min(1.0, max(0.01, record.not_before - now))
+        return 1.0 if self.living else 5.0
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def marked(process: Process) -> str:
+    """The unit that a process' environment names, "" when it names none (titles overwrite it in some)."""
+    wanted = (environment.MARKER + "=").encode("ascii")
+    for item in procs.slurp(f"/proc/{process.pid}/environ").split(b"\0"):
+        if item.startswith(wanted):
+            return item[len(wanted) :].decode("utf-8", "replace").rpartition(":")[0]
+    return ""
+
+
+def strays(processes: Mapping[int, Process], units: Sequence[Managed], adopters: Collection[int]) -> None:
+    """Put orphans on record that came to a subreaper of ours before their parents were ever seen.
+
+    That they descend from a unit is certain: nothing else comes there. Which one, the marker tells; without
+    it only a single unit that has something running can be meant.
+    """
+    known = {key for managed in units for key in managed.lineage.members}
+    for process in processes.values():
+        if process.ppid not in adopters or not process.alive or (process.pid, process.start) in known:
+            continue
+        name = marked(process)
+        active = [m for m in units if m.name == name] or ([] if name else [m for m in units if m.record.root])
+        if len(active) == 1 and process.pid not in active[0].around.never:
+            active[0].lineage.record(process, active[0].record.generation)

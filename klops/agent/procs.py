@@ -1,0 +1,100 @@
+"""The process table, read from /proc."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable, NamedTuple
+
+#: States in which a process has ended and only waits to be reaped: counted as gone.
+ENDED = "ZXx"
+#: States of a stopped process: it can't act on TERM.
+HALTED = "Tt"
+
+
+class Process(NamedTuple):
+    """One line of the table. ``start``, in clock ticks since boot, tells processes of one pid apart."""
+
+    pid: int
+    ppid: int
+    pgrp: int
+    session: int
+    state: str
+    start: int
+    #: at most 15 characters, as the kernel keeps it
+    name: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs: a zombie doesn't."""
+        return self.state not in ENDED
+
+
+def parse_stat(data: bytes) -> Process:
+    """Read ``/proc/PID/stat``. The name may hold blanks and parentheses, so it ends at the last one."""
+    left, right = data.index(b"("), data.rindex(b")")
+    rest = data[right + 2 :].split()
+    return Process(
+        pid=int(data[:left]),
+        state=rest[0].decode("ascii"),
+        ppid=int(rest[1]),
+        pgrp=int(rest[2]),
+        session=int(rest[3]),
+        start=int(rest[19]),
+        name=data[left + 1 : right].decode("utf-8", "replace"),
+    )
+
+
+def slurp(path: str) -> bytes:
+    """A small file of /proc, whole; b"" when its process is gone or may not be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        parts: list[bytes] = []
+        while True:
+            part = os.read(fd, 65536)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def read(pid: int) -> Process | None:
+    """One process, or None when there is none of that pid."""
+    data = slurp(f"/proc/{pid}/stat")
+    return parse_stat(data) if data else None
+
+
+def pids() -> list[int]:
+    """All pids of this pid namespace."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def table() -> dict[int, Process]:
+    """All processes by pid, zombies too. What ends meanwhile is left out."""
+    found = {}
+    for pid in pids():
+        process = read(pid)
+        if process is not None:
+            found[pid] = process
+    return found
+
+
+def title(pid: int) -> str:
+    """The command line as ``ps`` shows it; "" for zombies and kernel threads."""
+    return slurp(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip().decode("utf-8", "replace")
+
+
+def ancestors(pid: int, processes: dict[int, Process]) -> Iterable[int]:
+    """Parents of a pid, nearest first."""
+    seen = {pid}
+    while pid in processes:
+        pid = processes[pid].ppid
+        if pid in seen or pid not in processes:
+            return
+        seen.add(pid)
+        yield pid

@@ -1,0 +1,108 @@
+"""What ``status`` says of a unit, from its record, its specification and what lives."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Mapping, Sequence
+
+from klops.agent import identity, logs, procs, store
+from klops.agent.errors import VerbError
+from klops.agent.lineage import Lineage
+from klops.agent.procs import Process
+
+
+def unit(
+    record: Mapping[str, Any],
+    spec: Mapping[str, Any] | None,
+    secret: Mapping[str, Any] | None,
+    living: Sequence[Process],
+    log: str,
+    health: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The UNIT object: what a living generation was launched with, else what is on disk."""
+    running: Mapping[str, Any] = record.get("running") or {}
+    if not living or not running:
+        running = launched_with(spec or {}, secret)
+    root = record.get("root")
+    alive = root is not None and any([p.pid, p.start] == list(root) for p in living)
+    line, percent = logs.progress(log, int(record.get("log_from", 0))) if living else ("", None)
+    state = record.get("state", "stopped")
+    return {
+        "state": state,
+        "desired": record.get("desired", "stopped"),
+        "cpid": root[0] if alive and root else None,
+        "start": root[1] if alive and root else None,
+        "since": record.get("since_at") or None,
+        "restarts": record.get("restarts", 0),
+        "generation": record.get("generation", 0),
+        "cards": running.get("cards", []),
+        "tp": running.get("tp"),
+        "port": running.get("port"),
+        "model": running.get("model"),
+        "health": dict(health),
+        "digest": running.get("digest"),
+        "secret": running.get("secret"),
+        "line": line or (record.get("tail") or [""])[-1],
+        "percent": percent if state == "starting" else None,
+        "error": _error(record),
+        "elapsed": round(max(0.0, time.monotonic() - float(record.get("since", 0.0))), 1),
+        "log": record.get("tail", []),
+        "lineage": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in living],
+    }
+
+
+def _error(record: Mapping[str, Any]) -> str:
+    error, first = str(record.get("error", "")), str(record.get("first_error", ""))
+    return f"{error}; first error in the log: {first}" if error and first else error
+
+
+def launched_with(spec: Mapping[str, Any], secret: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parts of a specification that ``status`` shows and changes are judged by."""
+    return {
+        "digest": spec.get("digest"),
+        "secret": {"salt": secret["salt"], "digest": secret["digest"]} if secret else None,
+        "cards": [card["index"] for card in spec.get("cards", [])],
+        "tp": spec.get("tp"),
+        "port": spec.get("port"),
+        "model": spec.get("model"),
+    }
+
+
+def from_disk(paths: store.Paths, processes: Mapping[int, Process]) -> dict[str, Any]:
+    """All units without a supervisor: what is on record, held against what lives."""
+    found = {}
+    table = dict(processes)
+    for name in paths.names():
+        try:
+            record = store.read_json(paths.state(name)) or {}
+            spec, secret = store.read_json(paths.spec(name)), store.read_json(paths.secret(name))
+        except VerbError as failure:
+            found[name] = unit(
+                {"state": "failed", "error": failure.message}, None, None, [], paths.log(name), NOT_CHECKED
+            )
+            continue
+        lineage = Lineage(paths.lineage(name))
+        living = [*lineage.living(table), *(p for p in lineage.unrecorded(table, (1,)) if p.alive)]
+        state = dict(record)
+        if not living and record.get("state") != "failed":
+            state["state"] = "stopped"
+        elif living and record.get("state") in ("ready", "stopped"):
+            state["state"] = "unhealthy"  # it may serve, but nobody checks
+        found[name] = unit(state, spec, secret, living, paths.log(name), NOT_CHECKED)
+    return found
+
+
+NOT_CHECKED = {"ok": None, "checked": None, "message": "no supervisor answers"}
+
+
+def owners(paths: store.Paths, processes: dict[int, procs.Process]) -> dict[int, str]:
+    """Unit by pid, from the lineages on disk."""
+    from klops.agent.lineage import owners as by_lineage
+
+    return by_lineage(((name, Lineage(paths.lineage(name))) for name in paths.names()), processes)
+
+
+def supervisor(cpid: int, agent: str) -> dict[str, Any]:
+    """The supervisor about itself."""
+    who = identity.of_pid(cpid)
+    return {"cpid": cpid, "start": who.start if who else None, "agent": agent}

@@ -1,0 +1,135 @@
+"""Files of the agent below its root: written beside and renamed, mode 0600, JSON with a ``schema`` number."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from klops.agent.errors import VerbError
+
+#: Schema of every JSON file written here. A newer one is refused, not guessed.
+SCHEMA = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+class Paths:
+    """Where things lie below the root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.run = root + "/run"
+        self.log_dir = root + "/log"
+        self.units = root + "/units"
+        self.current = root + "/agent/current"
+        self.lock = self.run + "/supervisor.lock"
+        self.audit = root + "/audit.jsonl"
+
+    def make(self) -> None:
+        """Make the folders. Only verbs that change something call this."""
+        os.makedirs(self.root, mode=0o755, exist_ok=True)
+        for folder in (self.run, self.log_dir, self.units):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+
+    def spec(self, name: str) -> str:
+        return f"{self.units}/{name}.json"
+
+    def secret(self, name: str) -> str:
+        return f"{self.units}/{name}.secret.json"
+
+    def state(self, name: str) -> str:
+        return f"{self.run}/{name}.state.json"
+
+    def lineage(self, name: str) -> str:
+        return f"{self.run}/{name}.lineage.jsonl"
+
+    def log(self, name: str) -> str:
+        return f"{self.log_dir}/{name}.log"
+
+    def names(self) -> list[str]:
+        """Units that have a specification or a state on disk."""
+        found = set()
+        for folder, ending in ((self.units, ".json"), (self.run, ".state.json")):
+            try:
+                entries = os.listdir(folder)
+            except FileNotFoundError:
+                continue
+            for entry in entries:
+                if entry.endswith(ending) and not entry.endswith(".secret.json"):
+                    name = entry[: -len(ending)]
+                    if _NAME.match(name):
+                        found.add(name)
+        return sorted(found)
+
+
+def check_name(name: str) -> str:
+    """A unit's name, which is also part of file names. Raises :class:`VerbError`."""
+    if not _NAME.match(name) or name.endswith((".secret", ".state")):
+        raise VerbError(
+            "bad-name", f"not a name for a unit: {name!r}", "use letters, digits, dot, dash, underscore"
+        )
+    return name
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """A JSON object, or None when there is no such file. Raises :class:`VerbError` for anything else."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise VerbError(
+            "unreadable", f"{path}: {error.strerror}", "run it as the user who owns that file"
+        ) from error
+    except ValueError as error:
+        raise VerbError(
+            "damaged", f"{path} is not JSON: {error}", "remove the file and run klops up again"
+        ) from error
+    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        raise VerbError("damaged", f"{path} has no schema number", "remove the file and run klops up again")
+    if value["schema"] > SCHEMA:
+        raise VerbError(
+            "newer-schema",
+            f"{path} has schema {value['schema']}, this agent knows up to {SCHEMA}",
+            "it was written by a newer klops: use that one",
+        )
+    return value
+
+
+def write_text(path: str, text: str, mode: int = 0o600) -> None:
+    """Write a file beside its place and rename it; it is whole or it is the old one, also after a crash."""
+    beside = f"{path}.{os.getpid()}.new"
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(fd, mode)
+        with open(fd, "w", encoding="utf-8", closefd=False) as file:
+            file.write(text)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(beside, path)
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Write a JSON object, mode 0600, with the schema number."""
+    write_text(path, json.dumps({"schema": SCHEMA, **value}, indent=1) + "\n")
+
+
+def append_line(path: str, value: dict[str, Any]) -> None:
+    """Append one JSON line, mode 0600, in one write: lines of several writers don't mix."""
+    line = json.dumps(value, separators=(",", ":")) + "\n"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, line.encode("utf-8"))
+    finally:
+        os.close(fd)
+
+
+def remove(path: str) -> None:
+    """Remove a file that may be missing."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

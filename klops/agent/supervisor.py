@@ -1,0 +1,273 @@
+"""The supervisor: an event loop over all units. It starts, watches, ends and starts again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import selectors
+import signal
+import sys
+import time
+from typing import Any
+
+from klops.agent import control, identity, managed, procs, report, store, subreaper, unit
+from klops.agent.audit import Audit
+from klops.agent.errors import VerbError
+from klops.agent.launcher import HAND_OVER
+from klops.agent.managed import Managed, Surroundings
+
+#: Exit status when another supervisor holds the lock.
+SECOND = 73
+#: Seconds for the end of all units when the container is stopped.
+_CLOSING = 100.0
+#: While nothing happens looking at the process table takes at most one part in this of a core.
+_IDLE_SHARE = 400
+
+
+class Supervisor:
+    """All units of one root."""
+
+    def __init__(self, paths: store.Paths, agent: str, package: str, launcher: int, umask: int) -> None:
+        self.paths = paths
+        self.agent = agent
+        self.package = package
+        self.audit = Audit(paths.audit, f"supervisor {os.getpid()}")
+        self.selector = selectors.DefaultSelector()
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._waker, False)
+        self.selector.register(self._woken, selectors.EVENT_READ, self._drain)
+        self.closing_since: float | None = None
+        self._watched: dict[int, tuple[int, int]] = {}
+        self.adopters = [os.getpid()] + ([launcher] if launcher else [])
+        init = identity.of_pid(1)
+        self.around = Surroundings(
+            paths=paths,
+            audit=self.audit,
+            package=package,
+            umask=umask,
+            never={0, 1, os.getpid(), launcher},
+            wake=self.wake,
+            exits={},
+            home=":".join(str(part) for part in init) if init else "",
+        )
+        self.units: dict[str, Managed] = {}
+        self.broken: dict[str, VerbError] = {}
+        self.server = control.Server(paths.run, self.selector, self.answer)
+
+    # -- waking up
+
+    def wake(self) -> None:
+        """Make the loop look now. Called from checking threads and signal handlers."""
+        try:
+            os.write(self._waker, b".")
+        except BlockingIOError:
+            return  # it is awake already
+
+    def _drain(self) -> None:
+        try:
+            os.read(self._woken, 4096)
+        except BlockingIOError:
+            return
+
+    def _on_term(self, *_: Any) -> None:
+        if self.closing_since is None:
+            self.closing_since = time.monotonic()
+        self.wake()
+
+    def _watch_ends(self) -> None:
+        """Have the end of every member wake the loop: its pidfd becomes readable."""
+        wanted = {}
+        for managed_unit in self.units.values():
+            for key, handle in managed_unit.handles.items():
+                if handle.fd >= 0:
+                    wanted[handle.fd] = key
+        for fd, key in list(self._watched.items()):
+            if wanted.get(fd) != key:
+                # its handle has closed the descriptor, so the kernel has forgotten it already
+                with contextlib.suppress(KeyError, ValueError, OSError):
+                    self.selector.unregister(fd)
+                del self._watched[fd]
+        for fd, key in wanted.items():
+            if fd not in self._watched:
+                self.selector.register(fd, selectors.EVENT_READ, self._drain)
+                self._watched[fd] = key
+
+    # -- requests
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request of a verb."""
+        verb = request.get("verb")
+        if verb == "status":
+            return {
+                "supervisor": report.supervisor(os.getpid(), self.agent),
+                "units": self.reports(),
+            }
+        if self.closing_since is not None:
+            raise VerbError(
+                "closing", "the container is being stopped", "start it again, then repeat the command"
+            )
+        name = store.check_name(str(request.get("name")))
+        now, clock = time.monotonic(), time.time()
+        if verb == "start":
+            return self._start(name, now, clock)
+        one = self.units.get(name)
+        if one is None:
+            raise self.broken.get(name) or VerbError(
+                "no-unit", f"there is no unit {name}", "see the verb status"
+            )
+        if verb == "restart":
+            one.read_spec()
+            unit.command_restart(one.record, now, clock)
+        elif verb in ("stop", "remove"):
+            unit.command_stop(one.record)
+            one.record.removing = verb == "remove"
+        else:
+            raise VerbError("bad-request", f"unknown verb {verb}")
+        return self._commanded(one, str(verb))
+
+    def _start(self, name: str, now: float, clock: float) -> dict[str, Any]:
+        if self.paths.names().count(name) == 0:
+            raise VerbError("no-unit", f"there is no unit {name}", "give its specification on standard input")
+        one = self.units.get(name) or self._take(name)
+        one.read_spec()
+        if one.spec is None:
+            raise VerbError("no-spec", f"unit {name} has no specification", "give it on standard input")
+        unit.command_start(one.record, bool(one.living) and one.changed, now, clock)
+        return self._commanded(one, "start")
+
+    def _commanded(self, one: Managed, verb: str) -> dict[str, Any]:
+        self.audit.note("command", one.name, verb=verb)
+        one.save()
+        self.wake()
+        return {"unit": one.report()}
+
+    def reports(self) -> dict[str, Any]:
+        """UNIT by name, units whose files can't be read too."""
+        found = {name: one.report() for name, one in self.units.items()}
+        for name, failure in self.broken.items():
+            found[name] = report.unit(
+                {"state": unit.FAILED, "error": failure.message},
+                None,
+                None,
+                [],
+                self.paths.log(name),
+                {"ok": None},
+            )
+        return found
+
+    # -- the loop
+
+    def _take(self, name: str) -> Managed:
+        one = Managed(name, self.around)
+        self.units[name] = one
+        self.broken.pop(name, None)
+        return one
+
+    def take_over(self) -> None:
+        """Read what is on disk; running units are found by identity and left as they are."""
+        for name in self.paths.names():
+            self._try_to_take(name)
+
+    def _try_to_take(self, name: str) -> None:
+        try:
+            self._take(name)
+        except VerbError as failure:
+            # one damaged file must not keep the others from being served
+            self.broken[name] = failure
+            say(f"{name}: {failure.message}")
+
+    def reap(self) -> None:
+        """Wait for children that ended: roots, and orphans that came here."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            roots = [one.record.root[0] for one in self.units.values() if one.record.root]
+            if pid in roots:
+                self.around.exits[pid] = status
+
+    def look(self) -> float:
+        """One look at everything; returns in how many seconds the next is due."""
+        begun = time.monotonic()
+        self.reap()
+        processes = procs.table()
+        managed.strays(processes, list(self.units.values()), self.adopters)
+        for one in self.units.values():
+            one.look(processes)
+        for one in list(self.units.values()):
+            action = one.step(processes, time.monotonic(), self.closing_since is not None)
+            if action == unit.LAUNCH:
+                if self._outdated() and not any(other.living for other in self.units.values()):
+                    self._leave(HAND_OVER, "agent/current is another version")
+                one.launch(processes)
+            elif one.record.removing and not one.living and one.record.state == unit.STOPPED:
+                one.forget()
+                del self.units[one.name]
+        self._watch_ends()
+        now = time.monotonic()
+        self.server.expire(now)
+        if self.closing_since is not None and (
+            not any(one.living for one in self.units.values()) or now - self.closing_since > _CLOSING
+        ):
+            self._leave(0, "told to stop")
+        soonest = min((one.wants_before(now) for one in self.units.values()), default=5.0)
+        return soonest if soonest < 1.0 else max(soonest, _IDLE_SHARE * (now - begun))
+
+    def _outdated(self) -> bool:
+        current = os.path.realpath(self.paths.current)
+        return current != self.package and os.path.exists(current)
+
+    def _leave(self, status: int, why: str) -> None:
+        for one in self.units.values():
+            one.save()
+            one.close()
+        self.server.close()
+        say(f"leaving: {why}")
+        raise SystemExit(status)
+
+    def run(self) -> None:
+        """Until told to stop."""
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, self._on_term)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        self.take_over()
+        while True:
+            pause = self.look()
+            for key, _ in self.selector.select(min(pause, 10.0)):
+                key.data()
+
+
+def say(text: str) -> None:
+    """One line for ``docker logs``."""
+    sys.stderr.write(f"klops supervisor: {text}\n")
+    sys.stderr.flush()
+
+
+def lock(path: str) -> int:
+    """The lock that one supervisor of a root holds; it goes with its process. -1: another has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return -1
+    return fd
+
+
+def main(root: str, agent: str, package: str, launcher: int) -> int:
+    """Run the supervisor of a root."""
+    umask = os.umask(0o077)
+    paths = store.Paths(root)
+    paths.make()
+    if lock(paths.lock) < 0:
+        say("another supervisor serves this root")
+        return SECOND
+    subreaper.become()
+    Supervisor(paths, agent, package, launcher, umask).run()
+    return 0

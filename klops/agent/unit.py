@@ -1,0 +1,300 @@
+"""The state machine of a unit. Pure: what was seen goes in, what is to be done comes out.
+
+It is driven by levels, not by edges: each step looks at the record and at what lives now. So a supervisor
+that takes over in the middle of anything goes on from there.
+
+::
+
+    stopped -> starting -> ready <-> unhealthy
+                  |          |           |
+                  |          +-----------+--> (rest of the lineage is ended) --> backoff --> starting
+                  +--> backoff                                                        `--> failed
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Mapping
+
+STOPPED = "stopped"
+STARTING = "starting"
+READY = "ready"
+UNHEALTHY = "unhealthy"
+BACKOFF = "backoff"
+FAILED = "failed"
+RUNNING = "running"
+
+#: What :func:`step` asks for.
+NOTHING = "nothing"
+END = "end"
+LAUNCH = "launch"
+
+#: A check's kinds: answers as it should.
+OK = "ok"
+#: It may be busy: no reason to end it.
+SLOW = "slow"
+#: It can't come back by itself: engine dead, nobody listens, a stranger listens, another model, key refused.
+LOST = "lost"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The parts of a specification that the state machine needs. Seconds, and counts."""
+
+    start_timeout: float = 1800.0
+    failures: int = 3
+    always: bool = True
+    delay: float = 1.0
+    max_delay: float = 60.0
+    limit: int = 5
+    window: float = 600.0
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> Policy:
+        """Read a specification; what it leaves out has its default."""
+        health, restart = spec.get("health", {}), spec.get("restart", {})
+        return cls(
+            start_timeout=float(health.get("start_timeout", cls.start_timeout)),
+            failures=int(health.get("failures", cls.failures)),
+            always=restart.get("policy", "always") == "always",
+            delay=float(restart.get("delay", cls.delay)),
+            max_delay=float(restart.get("max_delay", cls.max_delay)),
+            limit=int(restart.get("limit", cls.limit)),
+            window=float(restart.get("window", cls.window)),
+        )
+
+
+@dataclass
+class Record:
+    """What is known of a unit and outlives the supervisor. Times without ``at`` are monotonic seconds."""
+
+    name: str
+    desired: str = STOPPED
+    state: str = STOPPED
+    #: epoch seconds at which the state began, and the same by the monotonic clock
+    since_at: float = 0.0
+    since: float = 0.0
+    generation: int = 0
+    #: starts that nobody asked for
+    restarts: int = 0
+    #: pid and start of this generation's root; None while there is none
+    root: list[int] | None = None
+    launched: float = 0.0
+    was_ready: bool = False
+    smoked: bool = False
+    #: why this generation is being ended; "" while it isn't
+    ending: str = ""
+    #: somebody asked for the end and a new start, so it is no failure
+    again: bool = False
+    failed_starts: int = 0
+    crashes: list[float] = field(default_factory=list)
+    not_before: float = 0.0
+    #: checks in a row that failed, and how many of them were ``LOST``
+    failing: int = 0
+    lost: int = 0
+    error: str = ""
+    first_error: str = ""
+    tail: list[str] = field(default_factory=list)
+    #: where in the log this generation begins
+    log_from: int = 0
+    #: what this generation was launched with: digest, secret, cards, tp, port, model
+    running: dict[str, Any] = field(default_factory=dict)
+    #: this life of the container
+    home: str = ""
+    #: forget the unit as soon as nothing of it lives
+    removing: bool = False
+
+    @classmethod
+    def load(cls, value: Mapping[str, Any]) -> Record:
+        """From JSON; keys of another version are left out."""
+        known = {item.name for item in fields(cls)}
+        return cls(**{key: item for key, item in value.items() if key in known})
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    def enter(self, state: str, now: float, clock: float) -> None:
+        """Change the state; the same state again keeps its age."""
+        if state != self.state:
+            self.state, self.since, self.since_at = state, now, clock
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one health check."""
+
+    kind: str
+    message: str = ""
+    smoked: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the supervisor sees of a unit at one moment."""
+
+    now: float
+    #: epoch seconds
+    clock: float
+    root_alive: bool = False
+    #: living members of the lineage, the root too
+    living: int = 0
+    #: how the root ended, when that is known
+    exit: str = ""
+    #: the newest check that ended since the last step
+    check: Check | None = None
+    #: a process without which the server can't serve, and which is gone
+    part_lost: str = ""
+    #: members that outlive KILL
+    stuck: str = ""
+    #: the supervisor itself is ending: stop, but keep what is desired
+    closing: bool = False
+
+
+def command_start(unit: Record, changed: bool, now: float, clock: float) -> None:
+    """``start``: nothing to do for one that runs with these settings; failed and waiting ones go at once."""
+    unit.desired, unit.removing = RUNNING, False
+    if unit.state in (STARTING, READY, UNHEALTHY) and not changed and (not unit.ending or unit.again):
+        return
+    _anew(
+        unit, "a start was asked for with other settings" if changed else "a start was asked for", now, clock
+    )
+
+
+def command_restart(unit: Record, now: float, clock: float) -> None:
+    """``restart``: end what runs, forget all failures, start."""
+    unit.desired, unit.removing = RUNNING, False
+    _anew(unit, "a restart was asked for", now, clock)
+
+
+def _anew(unit: Record, why: str, now: float, clock: float) -> None:
+    unit.failed_starts, unit.crashes, unit.not_before, unit.restarts = 0, [], 0.0, 0
+    unit.error, unit.first_error, unit.tail = "", "", []
+    unit.ending, unit.again = why, True
+    unit.enter(STARTING, now, clock)
+    unit.since, unit.since_at = now, clock
+
+
+def command_stop(unit: Record) -> None:
+    """``stop``: whatever is going on ends, a start in progress too."""
+    unit.desired = STOPPED
+    unit.ending, unit.again = "a stop was asked for", False
+
+
+def new_home(unit: Record, home: str, now: float, clock: float) -> None:
+    """Container or host were restarted: no process of before lives, failures of before don't count."""
+    unit.home = home
+    if unit.desired == RUNNING:
+        _anew(unit, "the container was started", now, clock)
+    else:
+        unit.enter(STOPPED, now, clock)
+    _no_generation(unit)
+
+
+def launched(unit: Record, root: list[int], seen: Seen) -> None:
+    """A generation was started: its root is on record."""
+    unit.generation += 1
+    unit.root, unit.launched = root, seen.now
+    unit.was_ready = unit.smoked = False
+    unit.failing = unit.lost = 0
+    unit.enter(STARTING, seen.now, seen.clock)
+
+
+def refused(unit: Record, message: str, *, final: bool, policy: Policy, seen: Seen) -> None:
+    """A generation can't be started. ``final``: trying again would not help (a card is missing)."""
+    if final:
+        unit.error = message
+        unit.enter(FAILED, seen.now, seen.clock)
+        return
+    _failed(unit, message, policy, seen)
+
+
+def _no_generation(unit: Record) -> None:
+    unit.root, unit.ending, unit.again = None, "", False
+    unit.failing = unit.lost = 0
+
+
+def _failed(unit: Record, why: str, policy: Policy, seen: Seen) -> None:
+    unit.error = why
+    unit.crashes = [at for at in unit.crashes if seen.now - at < policy.window] + [seen.now]
+    unit.failed_starts = 0 if unit.was_ready else unit.failed_starts + 1
+    unit.was_ready = False
+    count = max(unit.failed_starts, len(unit.crashes))
+    if not policy.always:
+        unit.error += " (restart policy: never)"
+        unit.enter(FAILED, seen.now, seen.clock)
+    elif count >= policy.limit:
+        unit.error += f" ({count} failure(s); no further tries until it is started by hand)"
+        unit.enter(FAILED, seen.now, seen.clock)
+    else:
+        unit.restarts += 1
+        unit.not_before = seen.now + min(policy.max_delay, policy.delay * 2.0 ** (count - 1))
+        unit.enter(BACKOFF, seen.now, seen.clock)
+
+
+def _look(unit: Record, policy: Policy, seen: Seen) -> str:
+    """Take a look at a running generation; returns why it has to be ended, or ""."""
+    if not seen.root_alive:
+        return f"the API server {seen.exit or 'is gone'}"
+    check = seen.check
+    if check is not None and check.kind == OK:
+        unit.failing = unit.lost = 0
+        unit.smoked = unit.smoked or check.smoked
+        if not seen.part_lost:
+            unit.was_ready, unit.failed_starts = True, 0
+            unit.error, unit.first_error, unit.tail = "", "", []
+            unit.enter(READY, seen.now, seen.clock)
+    elif check is not None:
+        unit.failing += 1
+        unit.lost = unit.lost + 1 if check.kind == LOST else 0
+        if unit.state == READY and unit.failing >= policy.failures:
+            unit.enter(UNHEALTHY, seen.now, seen.clock)
+        if unit.lost >= policy.failures:
+            return check.message
+    if seen.part_lost and unit.was_ready:
+        return seen.part_lost
+    if unit.state == STARTING and seen.now - unit.launched > policy.start_timeout:
+        return f"not ready after {policy.start_timeout:g} s (start_timeout)" + (
+            f"; last check: {check.message}" if check and check.message else ""
+        )
+    return ""
+
+
+def step(unit: Record, policy: Policy, seen: Seen) -> str:
+    """One step: changes the record and says what is to be done (``NOTHING``, ``END``, ``LAUNCH``)."""
+    if seen.stuck and seen.living:
+        unit.error = seen.stuck
+        unit.enter(FAILED, seen.now, seen.clock)
+        return END
+    if unit.desired == STOPPED or seen.closing:
+        if seen.living:
+            if unit.state in (STARTING, READY):
+                unit.enter(UNHEALTHY, seen.now, seen.clock)
+            unit.ending = unit.ending or "the supervisor is stopping"
+            return END
+        if unit.desired == RUNNING and unit.state == FAILED:
+            return NOTHING  # the end of the supervisor is no pardon
+        _no_generation(unit)
+        if unit.desired == STOPPED:
+            unit.error, unit.first_error, unit.tail = "", "", []
+        unit.enter(STOPPED, seen.now, seen.clock)
+        return NOTHING
+    if unit.state == FAILED and not unit.ending:
+        return END if seen.living else NOTHING
+    if not unit.ending and unit.root is not None:
+        unit.ending = _look(unit, policy, seen)
+        if not unit.ending:
+            return NOTHING
+        if unit.state == READY:
+            unit.enter(UNHEALTHY, seen.now, seen.clock)
+    if seen.living:
+        return END
+    if unit.ending and not unit.again:
+        why = unit.ending
+        _no_generation(unit)
+        _failed(unit, why, policy, seen)
+        return NOTHING
+    _no_generation(unit)
+    if unit.state == BACKOFF and seen.now < unit.not_before:
+        return NOTHING
+    return LAUNCH

@@ -1,0 +1,174 @@
+"""``klops exec`` and ``klops shell``: a command in the container of a host, or on the host itself."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from klops.cli.options import Common, HostArgument, host_command
+
+if TYPE_CHECKING:
+    from klops.cli.session import Session
+    from klops.inventory.settings import Settings
+    from klops.remote.base import Remote
+
+#: The best shell that is there, as a login shell.
+LOGIN_SHELL = ("sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi")
+
+OnHostOption = Annotated[bool, typer.Option("--host", help="On the host itself, not in the container.")]
+
+
+@host_command
+def execute(
+    host: HostArgument,
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="CMD", help="The command, after --; its arguments are passed as they are."),
+    ],
+    *,
+    on_host: OnHostOption = False,
+    tty: Annotated[bool, typer.Option("--tty", "-t", help="Give it this terminal.")] = False,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Give it standard input, read to its end first.")
+    ] = False,
+    common: Common,
+) -> None:
+    """Run a command in the container of a host; exits as the command did, or with 125 when klops fails."""
+    from klops.cli.session import open_session
+    from klops.errors import UsageError
+
+    if tty and (stdin or common.json):
+        raise UsageError("--tty goes with neither --stdin nor -o json")
+    session = open_session(common)
+    names = session.select([host])
+    if tty and len(names) > 1:
+        raise UsageError(f"--tty takes one host; {host} names {len(names)}")
+    settings = {name: session.settings(name) for name in names}
+    given = sys.stdin.buffer.read() if stdin else b""
+    if common.check:
+        for name in names:
+            sys.stderr.write(f"{name}: would run {shlex.join(command)}\n")
+        raise typer.Exit(0)
+    if tty:
+        with session.remote(names[0]) as remote:
+            raise typer.Exit(
+                remote.interactive(_argv(remote, names[0], settings, command, on_host, tty=True), tty=True)
+            )
+    if len(names) == 1 and not common.json:
+        raise typer.Exit(_pass_through(session, names[0], settings, command, on_host, given))
+    raise typer.Exit(_collect(session, names, settings, command, on_host, given))
+
+
+@host_command
+def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) -> None:
+    """Open a shell in the container of a host."""
+    from klops.cli.session import open_session
+    from klops.errors import UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "a shell needs a terminal",
+            hint="klops exec HOST -- CMD runs one command; --stdin feeds it a script",
+        )
+    session = open_session(common)
+    name = session.one(host)
+    settings = {name: session.settings(name)}
+    with session.remote(name) as remote:
+        argv = _argv(remote, name, settings, list(LOGIN_SHELL), on_host, tty=True)
+        raise typer.Exit(remote.interactive(argv, tty=True))
+
+
+def _argv(
+    remote: Remote,
+    name: str,
+    settings: dict[str, Settings],
+    command: list[str],
+    on_host: bool,
+    *,
+    tty: bool = False,
+    stdin: bool = False,
+) -> list[str]:
+    """The command line for the host; in the container only once that is known to run."""
+    from klops.cli.place import Place
+
+    if on_host:
+        return command
+    place = Place.of(name, settings[name])
+    place.require_running(remote.read([place.inspect])["container"])
+    keep = ["-it"] if tty else ["-i"] if stdin else []
+    return [*place.prefix, "exec", *keep, place.container, *command]
+
+
+def _pass_through(
+    session: Session,
+    name: str,
+    settings: dict[str, Settings],
+    command: list[str],
+    on_host: bool,
+    given: bytes,
+) -> int:
+    """One host: its output as it comes, byte for byte, its exit status."""
+
+    def write(stream: Any) -> Any:
+        def on_output(data: bytes) -> None:
+            stream.buffer.write(data)
+            stream.flush()
+
+        return on_output
+
+    with session.remote(name) as remote:
+        argv = _argv(remote, name, settings, command, on_host, stdin=bool(given))
+        return remote.stream(argv, on_stdout=write(sys.stdout), on_stderr=write(sys.stderr), stdin=given)
+
+
+def _collect(
+    session: Session,
+    names: list[str],
+    settings: dict[str, Settings],
+    command: list[str],
+    on_host: bool,
+    given: bytes,
+) -> int:
+    """Several hosts, or JSON: what each said, host by host."""
+    from klops.errors import KlopsError, exit_status
+    from klops.ui.json import host_document
+
+    def run(name: str) -> dict[str, Any]:
+        with session.remote(name) as remote:
+            argv = _argv(remote, name, settings, command, on_host, stdin=bool(given))
+            done = remote.run(argv, stdin=given, timeout=None, check=False)
+            return {"rc": done.rc, "stdout": done.text, "stderr": done.error_text, "seconds": done.seconds}
+
+    found = session.each(names, run)
+    if session.common.json:
+        document = host_document(found)
+        document["ok"] = document["ok"] and all(host.get("rc") == 0 for host in document["hosts"].values())
+        session.print_json(document)
+    else:
+        for name, result in found.items():
+            _print_result(session, name, result)
+    if len(names) == 1:
+        only = found[names[0]]
+        if isinstance(only, KlopsError):
+            return 125
+        return int(only["rc"])
+    return exit_status(
+        [r.exit_status if isinstance(r, KlopsError) else int(r["rc"] != 0) for r in found.values()]
+    )
+
+
+def _print_result(session: Session, name: str, result: Any) -> None:
+    from klops.errors import KlopsError
+    from klops.ui.faults import describe
+
+    if isinstance(result, KlopsError):
+        sys.stderr.write(f"{name} | {session.redactor(describe(result))}\n")
+        return
+    for stream, text in ((sys.stdout, result["stdout"]), (sys.stderr, result["stderr"])):
+        for line in text.splitlines():
+            stream.write(f"{name} | {session.redactor(line)}\n")
+    if result["rc"]:
+        sys.stderr.write(f"{name} | exit status {result['rc']}\n")

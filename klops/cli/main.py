@@ -1,0 +1,159 @@
+"""The program ``klops``: its commands, and the one place where errors become text, JSON and exit status.
+
+Commands import what they need when they run: ``klops --help`` and the completion of host names stay as quick
+as a bare typer program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from klops import __version__
+from klops.cli import demo, hosts, inside, inventory, lifecycle, logs, look, play
+from klops.cli.arguments import verbosity, wants_json
+from klops.errors import Interrupted, KlopsError, UsageError
+from klops.secret import Redactor
+
+#: Exit status of ``klops exec`` for klops' own failures, as in docker.
+EXEC_FAILED = 125
+#: What typer raises for a command line that it can't read: the common parent of its public errors.
+ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="klops",
+    help="Bring 8-card Kunlunxin P800 hosts up to a healthy vLLM service, and keep them there.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"klops {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(lifecycle.up)
+app.command()(lifecycle.down)
+app.command()(lifecycle.restart)
+app.command()(look.status)
+app.command()(look.ps)
+app.command()(logs.logs)
+app.command(name="exec", context_settings={"allow_interspersed_args": True})(inside.execute)
+app.command()(inside.shell)
+app.command()(play.play)
+app.add_typer(inventory.app, name="inventory")
+app.add_typer(hosts.app, name="hosts")
+app.command()(demo.demo)
+
+
+def program() -> Any:
+    """The whole command, as click has it."""
+    command = typer.main.get_command(app)
+    # typer's own flags have no default, and it loads pydantic to find that None is None: with a default
+    # `klops COMMAND --help` does without
+    for flag in command.get_params(typer.Context(command, **command.context_settings)):
+        if flag.default is None and getattr(flag, "is_flag", False):
+            flag.default = False
+    return command
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """TERM and HUP end a run as Ctrl-C does: locks are released, remote commands ended."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line (without the program's name); returns the exit status."""
+    redactor = Redactor()
+    json = wants_json(argv)
+    own_failure = EXEC_FAILED if argv[:1] == ["exec"] else None
+    try:
+        with _signals():
+            status = program().main(list(argv), prog_name="klops", standalone_mode=False, obj=redactor)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except KlopsError as error:
+        _report(error, redactor, json)
+        return own_failure or error.exit_status
+    except ClickException as error:
+        if not json:
+            error.show()
+        else:
+            _report(UsageError(error.format_message(), hint="see klops COMMAND --help"), redactor, json)
+        return own_failure or int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _report(Interrupted("interrupted"), redactor, json)
+        return Interrupted.exit_status
+    except BrokenPipeError:
+        # the reader has gone; give the interpreter's last flush somewhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        _report_fault(error, redactor, json, verbosity(argv))
+        return own_failure or 1
+
+
+def _report(error: KlopsError, redactor: Redactor, json: bool) -> None:
+    from klops.ui.faults import describe, document
+    from klops.ui.plain import printable
+
+    if json:
+        from klops.ui.json import dumps
+
+        sys.stdout.write(dumps(document(error), redactor) + "\n")
+        sys.stdout.flush()
+    else:
+        sys.stderr.write(printable(redactor(describe(error))) + "\n")
+
+
+def _report_fault(error: Exception, redactor: Redactor, json: bool, verbose: int) -> None:
+    """An exception that nobody expected: klops' own fault, and said so. The traceback only with ``-v``."""
+    import traceback
+
+    if verbose:
+        sys.stderr.write(redactor("".join(traceback.format_exception(error))))
+    fault = KlopsError(
+        f"this is a fault of klops: {type(error).__name__}: {error}",
+        code="internal",
+        hint="please report it with the output of the same command and -v",
+    )
+    _report(fault, redactor, json)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # a code page that lacks a letter must not end a run
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:]))

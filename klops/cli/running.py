@@ -1,0 +1,107 @@
+"""Run a playbook, show it, and turn its result into output and exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from klops.cli.session import Session
+
+if TYPE_CHECKING:
+    from klops.playbook.events import Sink
+    from klops.playbook.results import RunResult
+    from klops.playbook.run import RunOptions
+
+
+def run_playbook(
+    session: Session,
+    path: Path,
+    origin: str,
+    *,
+    limit: Sequence[str] | None,
+    extra: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    skip_tags: Sequence[str] = (),
+    start_at_task: str | None = None,
+) -> RunResult:
+    """Load and run one playbook on the hosts of ``limit`` (None: wherever the playbook says), and show it.
+
+    Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
+    """
+    from klops.playbook.run import RunOptions
+    from klops.ui.terminal import TerminalSink
+
+    common = session.common
+    options = RunOptions(
+        limit=limit,
+        tags=tuple(tags),
+        skip_tags=tuple(skip_tags),
+        check=common.check,
+        diff=common.diff,
+        forks=common.forks,
+        extra_vars={**session.extra, **(extra or {})},
+        start_at_task=start_at_task,
+        who=_who(),
+    )
+    sink = TerminalSink(
+        session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
+    )
+    try:
+        return _run(session, path, options, [sink])
+    finally:
+        sink.close()
+
+
+def run_quietly(session: Session, path: Path, *, limit: Sequence[str]) -> RunResult:
+    """Run a playbook that only looks: as a check, so that it can't write, and with nothing shown."""
+    from klops.playbook.run import RunOptions
+
+    options = RunOptions(
+        limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra), who=_who()
+    )
+    return _run(session, path, options, [])
+
+
+def _run(session: Session, path: Path, options: RunOptions, sinks: list[Sink]) -> RunResult:
+    from klops.actions.catalog import catalog
+    from klops.playbook.load import load_playbook
+    from klops.playbook.run import run
+    from klops.remote.factory import open_remote
+
+    return run(
+        load_playbook(path, catalog()),
+        session.inventory,
+        options,
+        sinks=sinks,
+        open_remote=open_remote,
+        redactor=session.redactor,
+    )
+
+
+def _who() -> str:
+    """Who runs this klops, and where: ``user@machine``, for locks and the audit log."""
+    from klops.remote.lock import LockOwner
+
+    owner = LockOwner.here()
+    return f"{owner.who}@{owner.origin}"
+
+
+def finish(session: Session, result: RunResult, *, show_status: bool, detailed: bool = False) -> None:
+    """Print what a run came to, and end the command with its exit status."""
+    from klops.ui.json import run_document, status_values
+
+    values = status_values(result) if show_status else {}
+    if session.common.json:
+        session.print_json(run_document(result, values))
+    elif values:
+        from klops.ui.status import fleet_view
+
+        # the lock that was seen is this run's own, and given back by now
+        shown = {host: {**values[host], "lock": None} for host in result.hosts if host in values}
+        console = session.console()
+        console.print()
+        console.print(fleet_view(shown, session.redactor))
+    raise typer.Exit(result.exit_status(detailed=detailed))

@@ -1,0 +1,126 @@
+"""What a command works with once its options are parsed: inventory, variables, redactor, consoles."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from klops.cli.extra_vars import parse_extra_vars
+from klops.cli.options import Common
+from klops.errors import ConfirmationNeeded, KlopsError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from klops.inventory import Inventory
+    from klops.inventory.settings import Settings
+    from klops.remote.base import Remote
+    from klops.secret import Redactor
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One command's inventory and variables. ``redactor`` learns the secrets of every host looked at."""
+
+    common: Common
+    inventory: Inventory
+    extra: Mapping[str, Any]
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks the secrets learned so far."""
+        return self.common.redactor
+
+    def select(self, patterns: Sequence[str]) -> list[str]:
+        """Hosts that the patterns name; none at all is an error."""
+        hosts = self.inventory.select(patterns)
+        if not hosts:
+            raise UsageError(
+                f"no host matches {' '.join(patterns)}", hint="klops inventory list shows what there is"
+            )
+        return hosts
+
+    def one(self, pattern: str) -> str:
+        """The single host that a pattern names."""
+        hosts = self.select([pattern])
+        if len(hosts) > 1:
+            raise UsageError(f"{pattern} names {len(hosts)} hosts; this command takes one")
+        return hosts[0]
+
+    def settings(self, host: str) -> Settings:
+        """Settings of a host, its secrets known to the redactor from here on."""
+        settings = self.inventory.settings(host, extra=self.extra)
+        settings.resolve_secrets(self.redactor)
+        return settings
+
+    @contextmanager
+    def remote(self, host: str) -> Iterator[Remote]:
+        """The host itself, closed at the end."""
+        from klops.remote.factory import open_remote
+
+        connection = self.inventory.connection(host, extra=self.extra)
+        for secret in (connection.password, connection.become_password):
+            if secret is not None:
+                self.redactor.add(secret)
+        remote = open_remote(connection)
+        try:
+            yield remote
+        finally:
+            remote.close()
+
+    def each(self, hosts: Sequence[str], work: Callable[[str], T]) -> dict[str, T | KlopsError]:
+        """``work(host)`` side by side; a host that fails has its error, the others go on."""
+
+        def guarded(host: str) -> T | KlopsError:
+            try:
+                return work(host)
+            except UsageError:
+                # a wrong setting is wrong before anything runs, not a fault of the host
+                raise
+            except KlopsError as error:
+                return error
+
+        with ThreadPoolExecutor(max_workers=min(self.common.forks, len(hosts))) as pool:
+            return dict(zip(hosts, pool.map(guarded, hosts), strict=True))
+
+    def console(self) -> Console:
+        """Where people read: standard output, or standard error when that is JSON's alone."""
+        from klops.ui.terminal import make_console
+
+        return make_console(sys.stderr if self.common.json else sys.stdout)
+
+    def print_json(self, document: Mapping[str, Any]) -> None:
+        """The one JSON document of the command, on standard output."""
+        from klops.ui.json import dumps
+
+        sys.stdout.write(dumps(document, self.redactor) + "\n")
+        sys.stdout.flush()
+
+
+def open_session(common: Common) -> Session:
+    """Load the inventory and what ``-e`` says. Raises :class:`UsageError` and :class:`SourceErrors`."""
+    from klops.inventory import default_sources, load
+    from klops.ui.colour import wants_colour
+    from klops.ui.logs import configure
+
+    configure(common.verbose, common.redactor, colours=wants_colour(sys.stderr))
+    extra = parse_extra_vars(common.extra_vars)
+    return Session(common, load(default_sources(common.inventory)), extra)
+
+
+def confirm(question: str, common: Common) -> None:
+    """Ask, unless ``--yes``. Raises :class:`ConfirmationNeeded` when nobody can answer or says no."""
+    if common.yes or common.check:
+        return
+    if common.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ConfirmationNeeded(f"{question} There is no terminal to ask on.", hint="say --yes to do it")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfirmationNeeded("not confirmed; nothing was done", code="declined")

@@ -1,0 +1,97 @@
+"""The forms of a secret setting: a value, ``{env: NAME}``, ``{file: PATH}`` or ``{command: [...]}``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from klops.errors import UsageError
+from klops.inventory.scalars import name, refuse
+from klops.secret import Secret
+from klops.yamlsource import ScalarNode
+
+#: Seconds a command may take to print its secret; it may ask its user for a pass phrase.
+COMMAND_TIMEOUT = 120.0
+FORMS = ("env", "file", "command")
+
+
+def secret(value: Any) -> Secret:
+    """A secret from one of its forms; what is deferred is read when it is first revealed."""
+    given = value.value if isinstance(value, ScalarNode) else value
+    if isinstance(given, Secret):
+        return given
+    if not isinstance(value, dict):
+        return Secret(name(value))
+    if len(value) != 1 or next(iter(value)) not in FORMS:
+        refuse(
+            "expected a secret",
+            "write the value, {env: NAME}, {file: PATH} or {command: [PROGRAM, ARGUMENT]}",
+        )
+    form, given = next(iter(value.items()))
+    if form == "env":
+        variable = name(given)
+        return Secret(load=_from_environment(variable), source=f"env {variable}")
+    if form == "file":
+        path = _beside(name(given), given)
+        return Secret(load=_from_file(path), source=f"file {path}")
+    if not isinstance(given, list) or not given:
+        refuse("expected a list: the program and its arguments", "write {command: [PROGRAM, ARGUMENT]}")
+    argv = [name(part) for part in given]
+    return Secret(load=_from_command(argv), source=f"command {argv[0]}")
+
+
+def _beside(path: str, given: Any) -> Path:
+    """``~`` is the user's home; a relative path starts at the file in which it is written."""
+    found = Path(path).expanduser()
+    if isinstance(given, ScalarNode) and not found.is_absolute():
+        found = Path(given.location.file).parent / found
+    return found
+
+
+def _from_environment(variable: str) -> Callable[[], str]:
+    def load() -> str:
+        value = os.environ.get(variable, "")
+        if not value:
+            raise UsageError(f"the environment variable {variable} is not set", hint=f"export {variable}=...")
+        return value
+
+    return load
+
+
+def _from_file(path: Path) -> Callable[[], str]:
+    def load() -> str:
+        try:
+            value = path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise UsageError(
+                f"the file {path} cannot be read: {reason}", hint="check its path and mode"
+            ) from None
+        if not value:
+            raise UsageError(f"the file {path} is empty", hint="write the secret into it")
+        return value
+
+    return load
+
+
+def _from_command(argv: list[str]) -> Callable[[], str]:
+    def load() -> str:
+        what = f"the command {argv[0]}"
+        try:
+            # standard input and error stay the user's: a password store may ask for a pass phrase there
+            done = subprocess.run(argv, stdout=subprocess.PIPE, check=False, timeout=COMMAND_TIMEOUT)
+        except OSError as error:
+            raise UsageError(f"{what} cannot be run: {error.strerror}", hint="check its path") from None
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"{what} did not end within {COMMAND_TIMEOUT:.0f} s") from None
+        if done.returncode:
+            raise UsageError(f"{what} ended with status {done.returncode}", hint="run it by hand to see why")
+        value = done.stdout.decode("utf-8", "replace").rstrip("\r\n")
+        if not value:
+            raise UsageError(f"{what} printed nothing", hint="it must print the secret on standard output")
+        return value
+
+    return load

@@ -1,0 +1,186 @@
+"""From merged nodes to typed settings; every mistake with its place and the nearest right key."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from klops.errors import Location, Mistake, SourceErrors
+from klops.inventory.settings import Settings
+from klops.inventory.variables import SETTINGS
+from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest
+
+#: A key's place in the settings: names of keys and indexes of lists.
+Path = tuple[int | str, ...]
+
+
+def build_settings(tree: Node | None) -> Settings:
+    """Typed settings from the merged ``klops`` variable. Raises :class:`SourceErrors` with all mistakes."""
+    if tree is None or _is_null(tree):
+        return Settings()
+    if not isinstance(tree, MappingNode):
+        raise SourceErrors([Mistake(tree.location, f"expected a mapping for {SETTINGS}")])
+    try:
+        settings = Settings.model_validate(_input(tree, Settings))
+    except ValidationError as error:
+        found = [
+            _mistake(tree, dict(problem)) for problem in error.errors(include_url=False, include_input=False)
+        ]
+        # without the chain: pydantic's own text shows the values, and one may be a secret
+        raise SourceErrors(found) from None
+    if found := [Mistake(_locate(tree, path)[1], text, hint) for path, text, hint in _cross_checks(settings)]:
+        raise SourceErrors(found)
+    return settings
+
+
+def default_of(path: Sequence[str]) -> Iterator[Any]:
+    """The shipped default of a dotted key below ``klops``: one value, or none when the key has no default."""
+    if not path:
+        yield Settings().model_dump()
+        return
+    kind: Any = Settings
+    for key in path[:-1]:
+        kind = _kind_below(kind, key)
+    field = kind.model_fields.get(path[-1]) if _is_model(kind) else None
+    if field is not None and not field.is_required():
+        value = field.get_default(call_default_factory=True)
+        yield value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def known_below(path: Sequence[str]) -> list[str]:
+    """The keys that a section of the settings knows; none when there is no such section."""
+    kind: Any = Settings
+    for key in path:
+        kind = _kind_below(kind, key)
+    return list(kind.model_fields) if _is_model(kind) else []
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _kind_below(kind: Any, key: int | str) -> Any:
+    """The declared type of a section's key, or of an entry of a mapping or list; None when there is none."""
+    if _is_model(kind):
+        field = kind.model_fields.get(key)
+        return field.annotation if field else None
+    return get_args(kind)[-1] if get_origin(kind) in (dict, list) else None
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.plain and node.value is None
+
+
+def _input(node: Node, kind: Any) -> Any:
+    """What the models take: mappings and lists as Python's, scalars as nodes, null as None.
+
+    A section or collection that is written but empty is an empty one.
+    """
+    if isinstance(node, MappingNode):
+        return {key.text: _input(value, _kind_below(kind, key.text)) for key, value in node.entries}
+    if isinstance(node, SequenceNode):
+        return [_input(item, _kind_below(kind, 0)) for item in node.items]
+    if _is_null(node):
+        return {} if _is_model(kind) or get_origin(kind) is dict else [] if get_origin(kind) is list else None
+    return node
+
+
+def _mistake(tree: Node, problem: Mapping[str, Any]) -> Mistake:
+    """One of pydantic's problems as a mistake."""
+    path: Path = problem["loc"]
+    key_place, value_place = _locate(tree, path)
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "klops":
+        place = key_place if path[-1] == "[key]" else value_place
+        return Mistake(place, f"{_dotted(path)}: {context['message']}", context["hint"])
+    if kind == "extra_forbidden":
+        known = known_below([str(part) for part in path[:-1]])
+        near = nearest(str(path[-1]), known)
+        hint = f"did you mean {near}?" if near else f"known here: {', '.join(known)}"
+        return Mistake(key_place, f"unknown setting {_dotted(path)}", hint)
+    if kind == "missing":
+        return Mistake(key_place, f"{_dotted(path)} is needed", f"write {path[-1]}: ...")
+    expected = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}.get(kind)
+    return Mistake(
+        value_place, f"{_dotted(path)}: " + (f"expected {expected}" if expected else problem["msg"])
+    )
+
+
+def _dotted(path: Path) -> str:
+    text = SETTINGS
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else "" if part == "[key]" else f".{part}"
+    return text
+
+
+def _locate(tree: Node, path: Path) -> tuple[Location, Location]:
+    """Places of a path's key and value; of the last part that exists when the rest doesn't."""
+    key_place, node = tree.location, tree
+    for part in path:
+        if isinstance(node, MappingNode):
+            key, below = node.key(str(part)), node.get(str(part))
+            if key is None or below is None:
+                break
+            # what isn't written has no place of its own
+            key_place, node = (
+                key.location,
+                ScalarNode(key.location, "", True, None) if _is_null(below) else below,
+            )
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+            key_place = node.location
+        else:
+            break
+    return key_place, node.location
+
+
+def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+    """What no single setting can know: (path, message, hint)."""
+    cards = settings.cards
+    yield from _indexes(("cards", "use"), cards.use or [], range(cards.expected), "cards.expected")
+    if "groups" in cards.model_fields_set:
+        for number, group in enumerate(cards.groups):
+            yield from _indexes(("cards", "groups", number), group, range(cards.expected), "cards.expected")
+    for name, service in settings.services.items():
+        path: Path = ("services", name, "cards")
+        if service.cards is not None:
+            yield from _indexes(
+                path, service.cards, cards.indexes, "cards.use" if cards.use else "cards.expected"
+            )
+            if not service.cards:
+                yield path, f"{_dotted(path)} is empty", "name cards, or leave the setting out"
+            elif isinstance(service.tp, int) and service.tp > len(service.cards):
+                text = f"tp {service.tp} needs more than the {len(service.cards)} cards of {_dotted(path)}"
+                yield ("services", name, "tp"), text, "name more cards, or lower tp"
+        yield from _twice_with_other_dashes(name, list(service.args))
+    for (one, first), (two, second) in itertools.combinations(settings.services.items(), 2):
+        if first.port == second.port:
+            text = f"the services {one} and {two} both have port {first.port}"
+            yield ("services", two, "port"), text, "give each its own port"
+        if shared := sorted(set(first.cards or ()) & set(second.cards or ())):
+            text = f"the services {one} and {two} both have card {', '.join(map(str, shared))}"
+            yield ("services", two, "cards"), text, "services of one host have disjoint cards"
+
+
+def _indexes(
+    path: Path, given: Sequence[int], allowed: Sequence[int], limit: str
+) -> Iterator[tuple[Path, str, str]]:
+    for at, index in enumerate(given):
+        if index not in allowed:
+            text = f"{_dotted((*path, at))}: card {index} is outside of {SETTINGS}.{limit}"
+            yield (*path, at), text, f"the cards are {', '.join(map(str, allowed))}"
+        if index in given[:at]:
+            yield (*path, at), f"{_dotted((*path, at))}: card {index} is named twice", "delete it"
+
+
+def _twice_with_other_dashes(service: str, flags: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
+    """vllm reads ``max_model_len`` and ``max-model-len`` as one flag."""
+    seen: dict[str, str] = {}
+    for flag in flags:
+        first = seen.setdefault(flag.replace("_", "-"), flag)
+        if first != flag:
+            text = f"{first} and {flag} are the same flag of vllm serve"
+            yield ("services", service, "args", flag), text, "keep one of them"

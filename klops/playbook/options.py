@@ -1,0 +1,26 @@
+"""What a run is asked to do beside its playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: hosts that are worked on side by side
+FORKS = 16
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """``limit``: patterns that narrow each play's hosts, or None. ``who``: USER@MACHINE, for locks."""
+
+    limit: Sequence[str] | None = None
+    tags: Sequence[str] = ()
+    skip_tags: Sequence[str] = ()
+    check: bool = False
+    diff: bool = False
+    forks: int = FORKS
+    #: by name, plain values or located nodes
+    extra_vars: Mapping[str, Any] = field(default_factory=dict)
+    start_at_task: str | None = None
+    who: str = ""

@@ -1,0 +1,234 @@
+"""Parameters of a task: from the file to typed values, with what each field of an action wants."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import AliasChoices, ValidationError
+from pydantic.fields import FieldInfo
+
+from klops.actions.base import Action, Params
+from klops.actions.fields import AsWritten, IsExpression
+from klops.errors import Location, Mistake, TaskFailed
+from klops.playbook.template import OMIT, Templar, is_template
+from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest, to_python
+
+_MISSING_KEY = "missing"
+
+
+def fields(action: Action[Any]) -> dict[str, FieldInfo]:
+    """Fields of an action by every key under which a playbook may give them."""
+    found: dict[str, FieldInfo] = {}
+    for name, info in action.params.model_fields.items():
+        alias = info.validation_alias
+        if isinstance(alias, AliasChoices):
+            for choice in alias.choices:
+                found[str(choice)] = info
+        else:
+            found[str(alias or name)] = info
+    return found
+
+
+def is_expression(info: FieldInfo | None) -> bool:
+    """Whether a field holds Jinja2 expressions without braces."""
+    return info is not None and any(isinstance(mark, IsExpression) for mark in info.metadata)
+
+
+def takes_any_name(action: Action[Any]) -> bool:
+    """Whether the action's parameters have names of the author's own, as ``set_fact`` has."""
+    free: bool = action.params.model_config.get("extra") == "allow"
+    return free
+
+
+def read(action: Action[Any], entries: Mapping[str, Node]) -> dict[str, Any]:
+    """Raw parameters (templates not rendered) from located nodes; keys that the action lacks are left out."""
+    known = fields(action)
+    raw = {key: _as_annotated(node, known[key]) for key, node in entries.items() if key in known}
+    if takes_any_name(action):
+        raw.update({key: to_python(node) for key, node in entries.items() if key not in known})
+    return raw
+
+
+def mistakes(
+    action: Action[Any], entries: Mapping[str, Node], keys: Mapping[str, Location], task: Location
+) -> Iterator[Mistake]:
+    """What can be told to be wrong before anything is rendered: unknown keys, and wrong values without
+    templates."""
+    known = fields(action)
+    for key, where in keys.items():
+        if key not in known and not takes_any_name(action):
+            near = nearest(key, known)
+            hint = f"did you mean {near}?" if near else _list_of("it has", known)
+            yield Mistake(where, f"{action.name} has no parameter {key!r}", hint)
+    raw = read(action, entries)
+    waiting = {key for key, value in raw.items() if key in known and _holds_template(value)}
+    try:
+        action.params.model_validate({key: value for key, value in raw.items() if key not in waiting})
+    except ValidationError as error:
+        waiting_fields = {id(known[key]) for key in waiting}
+        for item in error.errors(include_url=False, include_input=False, include_context=False):
+            path = item["loc"]
+            if not path:
+                if not waiting:
+                    yield Mistake(task, f"{action.name}: {_message(item)}")
+                continue
+            key = str(path[0])
+            if id(known.get(key)) in waiting_fields or key not in known:
+                continue
+            if item["type"] == _MISSING_KEY and len(path) == 1:
+                yield Mistake(task, f"{action.name} needs the parameter {key!r}")
+                continue
+            yield Mistake(_deepest(entries.get(key), path[1:], task), f"{key}: {_message(item)}")
+
+
+def render(action: Action[Any], raw: Mapping[str, Any], templar: Templar) -> Params:
+    """Typed parameters. Raises :class:`TaskFailed` when a rendered value isn't what its field wants."""
+    known = fields(action)
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        info = known.get(key)
+        if is_expression(info):
+            values[key] = _evaluate(value, templar)
+            continue
+        rendered = templar.render(value)
+        if info is not None and not _wants_text(info):
+            rendered = _textual(rendered, info.annotation)
+        if rendered is not OMIT:
+            values[key] = _without_omitted(rendered)
+    return validate(action, values)
+
+
+def validate(action: Action[Any], values: Mapping[str, Any]) -> Params:
+    """Typed parameters of rendered values; raises :class:`TaskFailed` with all that is wrong."""
+    try:
+        validated: Params = action.params.model_validate(values)
+    except ValidationError as error:
+        # values stay out of the message: one of them may be a secret
+        items = error.errors(include_url=False, include_input=False, include_context=False)
+        text = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {_message(item)}".removeprefix(": ") for item in items
+        )
+        raise TaskFailed(f"{action.name}: {text}", code="parameters") from None
+    return validated
+
+
+def _evaluate(value: Any, templar: Templar) -> Any:
+    if isinstance(value, list):
+        return [templar.evaluate(item) for item in value]
+    return templar.evaluate(value)
+
+
+# -- what a field's annotation says --------------------------------------------------------------------------
+
+
+def _wants_text(info: FieldInfo) -> bool:
+    return any(isinstance(mark, AsWritten) for mark in info.metadata)
+
+
+def _as_annotated(node: Node, info: FieldInfo) -> Any:
+    if _wants_text(info):
+        return _convert(node, lambda scalar: _text(scalar))
+    return _by_type(node, info.annotation)
+
+
+def _text(node: ScalarNode) -> str | None:
+    return None if node.value is None else node.text
+
+
+def _convert(node: Node, scalar: Callable[[ScalarNode], Any]) -> Any:
+    if isinstance(node, ScalarNode):
+        return scalar(node)
+    if isinstance(node, SequenceNode):
+        return [_convert(item, scalar) for item in node.items]
+    return to_python(node)
+
+
+def _by_type(node: Node, annotation: Any) -> Any:
+    """``node`` in Python, scalars as written wherever the annotation wants a ``str`` and nothing else would
+    do."""
+    options = _options(annotation)
+    if isinstance(node, ScalarNode):
+        return _text(node) if _is_text(options) else node.value
+    for option in options:
+        origin, args = get_origin(option), get_args(option)
+        if isinstance(node, SequenceNode) and origin in (list, tuple) and args:
+            return [_by_type(item, args[0]) for item in node.items]
+        if isinstance(node, MappingNode) and origin in (dict, Mapping) and len(args) == 2:
+            return {key.text: _by_type(item, args[1]) for key, item in node.entries}
+    return to_python(node)
+
+
+def _textual(value: Any, annotation: Any) -> Any:
+    """A rendered value for a field: a number that a template gave for a ``str`` is written out.
+
+    A field that marks itself :class:`AsWritten` gets what the template gave instead, and judges by itself.
+    """
+    options = _options(annotation)
+    if isinstance(value, (bool, int, float)):
+        return str(value) if _is_text(options) else value
+    for option in options:
+        origin, args = get_origin(option), get_args(option)
+        if isinstance(value, list) and origin in (list, tuple) and args:
+            return [_textual(item, args[0]) for item in value]
+        if isinstance(value, dict) and origin in (dict, Mapping) and len(args) == 2:
+            return {key: _textual(item, args[1]) for key, item in value.items()}
+    return value
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(option for part in get_args(annotation) for option in _options(part))
+    if hasattr(annotation, "__metadata__"):
+        return _options(get_args(annotation)[0])
+    return (annotation,)
+
+
+def _is_text(options: tuple[Any, ...]) -> bool:
+    return str in options and not {bool, int, float} & set(options)
+
+
+# -- small helpers -------------------------------------------------------------------------------------------
+
+
+def _holds_template(value: Any) -> bool:
+    if isinstance(value, str):
+        return is_template(value)
+    if isinstance(value, list):
+        return any(_holds_template(item) for item in value)
+    if isinstance(value, dict):
+        return any(_holds_template(item) for item in value.values())
+    return False
+
+
+def _without_omitted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_omitted(item) for key, item in value.items() if item is not OMIT}
+    if isinstance(value, list):
+        return [_without_omitted(item) for item in value if item is not OMIT]
+    return value
+
+
+def _deepest(node: Node | None, path: tuple[Any, ...], otherwise: Location) -> Location:
+    if node is None:
+        return otherwise
+    for part in path:
+        inner: Node | None = None
+        if isinstance(node, MappingNode):
+            inner = node.get(str(part))
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
+            inner = node.items[part]
+        if inner is None:
+            break
+        node = inner
+    return node.location
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    text = str(item["msg"]).removeprefix("Value error, ")
+    return text[:1].lower() + text[1:] if text.startswith("Input ") else text
+
+
+def _list_of(words: str, names: Mapping[str, Any]) -> str:
+    return f"{words}: {', '.join(names)}" if names else "it takes no parameters"

@@ -1,0 +1,31 @@
+"""Where the playbooks of klops' own commands are, and which one wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from klops.errors import UsageError
+
+#: in a wheel the playbooks are package data; in a checkout they lie beside the package
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SHIPPED = (_PACKAGE / "shipped" / "playbooks", _PACKAGE.parent / "playbooks")
+
+
+def find(name: str, *, working_directory: Path | None = None) -> tuple[Path, str]:
+    """The file of a command's playbook, such as ``up.yml``, and whose it is.
+
+    ``./playbooks/NAME`` of the working directory wins ("local") over the shipped one ("shipped").
+    """
+    own = (working_directory or Path.cwd()) / "playbooks" / name
+    for folder in _SHIPPED:
+        shipped = folder / name
+        if not shipped.is_file():
+            continue
+        if own.is_file() and not own.samefile(shipped):
+            return own, "local"
+        return shipped, "shipped"
+    if own.is_file():
+        return own, "local"
+    raise UsageError(
+        f"no playbook {name}", hint=f"looked in {own.parent} and {', '.join(map(str, _SHIPPED))}"
+    )

@@ -1,0 +1,239 @@
+"""Commands inside a container, through ``docker exec`` on whatever remote reaches its engine.
+
+``docker exec`` alone can't be trusted with ends: its status 1 or 126 may be docker's or the command's, and
+the command outlives a client that is interrupted or killed. So the same opening line as everywhere tells
+whether the command began, and gives its identity in the container, by which it is ended.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from klops.errors import (
+    CommandFailed,
+    CommandTimeout,
+    ConnectionLost,
+    DockerUnavailable,
+    Interrupted,
+    KlopsError,
+)
+from klops.remote import script
+from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply, Stream
+from klops.remote.shell import END_TIMEOUT, Capture, finish, title
+
+if TYPE_CHECKING:
+    from klops.remote.reads import Read
+
+
+class ContainerRemote(Remote):
+    """A running container as a remote. ``docker`` is the start of every argv: ``["sudo", "-n", "docker"]``.
+
+    The container needs a POSIX ``sh``. Connections are made by the host: klops' containers share its network.
+    """
+
+    def __init__(self, inner: Remote, docker: Sequence[str], container: str) -> None:
+        self._inner = inner
+        self._docker = tuple(docker)
+        self.container = container
+        self.name = inner.name
+
+    @property
+    def commands_run(self) -> int:  # type: ignore[override]  # counted by the remote that does the work
+        return self._inner.commands_run
+
+    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+        """All reads in one command inside the container; identical ones are sent once."""
+        scripts = script.distinct(reads)
+        if not scripts:
+            return {}
+        marker = secrets.token_hex(16)
+        out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
+        rc = self._frame(
+            "reads", script.EVAL_ALL, marker, script.batch_script(scripts, marker), out, err, timeout
+        )
+        try:
+            answers = script.batch_replies(out.data, err.data, marker, len(scripts))
+        except script.IncompleteError as e:
+            raise CommandFailed(f"{self._place}: the shell ended early with {rc}: {e}", rc=rc) from e
+        replies = dict(zip(scripts, answers, strict=True))
+        return {read.key: replies[read.script] for read in reads}
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float | None = DEFAULT_TIMEOUT,
+        check: bool = True,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run one command. A container that isn't there is ``CommandFailed`` with code ``container-gone``."""
+        started = time.monotonic()
+        out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
+        rc = self._command(argv, stdin, out, err, timeout, cwd, env)
+        return finish(self._place, argv, rc, out, err, time.monotonic() - started, check=check)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+    ) -> int:
+        """Run one command, handing over its output as it comes."""
+        return self._command(argv, stdin, on_stdout, on_stderr, timeout)
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
+        """Write a file in the container: beside its place, size checked, then renamed."""
+        argv = script.put_argv(path, len(data), mode, secrets.token_hex(4))
+        done = self.run(argv, stdin=data, timeout=DEFAULT_TIMEOUT + len(data) / 2**20, check=False)
+        if done.rc:
+            raise CommandFailed(
+                f"{self._place}: {path} was not written: {done.error_text.strip()}",
+                rc=done.rc,
+                stderr=done.error_text,
+            )
+
+    def connect(self, host: str, port: int, *, timeout: float) -> Stream:
+        """A connection made by the host."""
+        return self._inner.connect(host, port, timeout=timeout)
+
+    def interactive(self, argv: Sequence[str], *, tty: bool) -> int:
+        """The command gets the caller's terminal, or standard streams."""
+        flags = ["-i", "-t"] if tty else ["-i"]
+        return self._inner.interactive([*self._docker, "exec", *flags, self.container, *argv], tty=tty)
+
+    def clone(self) -> Remote:
+        """The same container over a clone of the remote."""
+        return ContainerRemote(self._inner.clone(), self._docker, self.container)
+
+    def close(self) -> None:
+        """Close the remote underneath."""
+        self._inner.close()
+
+    @property
+    def _place(self) -> str:
+        return f"{self.name}: container {self.container}"
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        stdin: bytes,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        timeout: float | None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> int:
+        marker = secrets.token_hex(16)
+        text = script.command_script(argv, marker, cwd=cwd, env=env)
+        shell = script.eval_first(len(text)) if stdin else script.EVAL_ALL
+        return self._frame(title(argv), shell, marker, text + stdin, on_stdout, on_stderr, timeout)
+
+    def _frame(
+        self,
+        what: str,
+        shell: Sequence[str],
+        marker: str,
+        stdin: bytes,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        timeout: float | None,
+    ) -> int:
+        out, err = script.Opening(marker), script.Opening(marker)
+
+        def take_out(data: bytes) -> None:
+            rest = out.feed(data)
+            if rest:
+                on_stdout(rest)
+
+        def take_err(data: bytes) -> None:
+            rest = err.feed(data)
+            if rest:
+                on_stderr(rest)
+
+        try:
+            rc = self._inner.stream(
+                self._exec(shell), on_stdout=take_out, on_stderr=take_err, stdin=stdin, timeout=timeout
+            )
+        except ConnectionLost as e:
+            running = f"; in container {self.container} it may still run" if out.seen else ""
+            raise ConnectionLost(f"{e.message}{running}", hint=e.hint) from e
+        except CommandTimeout as e:
+            left = self._end(out.identity)
+            message = (
+                f"{self._place}: {what} did not end within {timeout or 0:g} s{left or ', and was ended'}"
+            )
+            raise CommandTimeout(message, rc=e.rc) from e
+        except Interrupted as e:
+            left = self._end(out.identity)
+            raise Interrupted(f"{self._place}: {what} was interrupted{left}") from e
+        except BaseException:
+            # Ctrl-C in this thread, or a sink that failed: the command must not outlive it
+            self._end(out.identity)
+            raise
+        if not out.seen:
+            raise self._refused((err.noise or out.noise).decode("utf-8", "replace").strip(), rc)
+        if rc == 137 and not self._is_running():
+            raise self._gone(f"it stopped during {what}")
+        return rc
+
+    def _exec(self, shell: Sequence[str]) -> list[str]:
+        return [*self._docker, "exec", "-i", self.container, *shell]
+
+    def _refused(self, said: str, rc: int) -> KlopsError:
+        """docker's own failure, told apart by its words (its status says nothing)."""
+        low = said.lower()
+        if (
+            "no such container" in low
+            or "is not running" in low
+            or "is restarting" in low
+            or "is paused" in low
+        ):
+            return self._gone(said)
+        if "docker daemon" in low or "docker.sock" in low or "a password is required" in low:
+            return DockerUnavailable(
+                f"{self.name}: docker can't be asked: {said}",
+                hint="is the engine running, and may this user ask it? see klops.docker.sudo",
+            )
+        return CommandFailed(f"{self._place}: docker exec failed: {said or 'no output'}", rc=rc, stderr=said)
+
+    def _gone(self, why: str) -> CommandFailed:
+        return CommandFailed(
+            f"{self._place} is not there to run commands: {why}",
+            hint=f"klops status {self.name} shows it; klops up {self.name} brings it back",
+            code="container-gone",
+        )
+
+    def _is_running(self) -> bool:
+        argv = [
+            *self._docker,
+            "inspect",
+            "--type",
+            "container",
+            "--format",
+            "{{.State.Running}}",
+            self.container,
+        ]
+        done = self._inner.run(argv, check=False)
+        return done.rc == 0 and done.text.strip() == "true"
+
+    def _end(self, who: script.Identity | None) -> str:
+        """End one command in the container by its identity; "" when nothing of it is left."""
+        if who is None or not who.start:
+            return ""
+        try:
+            done = self._inner.clone().run(
+                self._exec(script.EVAL_ALL), stdin=script.end_script(who), timeout=END_TIMEOUT, check=False
+            )
+        except KlopsError as e:
+            return f"; process {who.pid} of the container may still run ({e.message})"
+        return (
+            "" if done.rc == 0 else f"; process {who.pid} of the container could not be ended and still runs"
+        )

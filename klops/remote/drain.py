@@ -1,0 +1,128 @@
+"""One loop that feeds a command and drains both of its streams at once, until it ends or must be ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from klops.remote.base import OnOutput
+
+#: Longest pause between two looks at deadline and cancellation, seconds.
+TICK = 0.1
+#: A background child may hold the streams after the command has ended: they are given up after this many
+#: seconds of silence, or this many in all, so that what is still on its way over a slow link arrives.
+SILENT_GRACE = 1.0
+TOTAL_GRACE = 5.0
+#: Bytes offered to the command in one piece.
+PIECE = 128 * 1024
+
+
+class TimedOutError(Exception):
+    """The deadline passed and the command still runs."""
+
+
+class CancelledError(Exception):
+    """Somebody asked for the end, and the command still runs."""
+
+
+class LinkLostError(Exception):
+    """The connection went away before the command's status came."""
+
+
+class Pipes(Protocol):
+    """A started command. No method blocks but ``wait``."""
+
+    def send(self, data: memoryview) -> int:
+        """Bytes taken for standard input; 0 means later. What the command no longer reads counts as taken."""
+
+    def end_input(self) -> None: ...
+
+    def take(self) -> tuple[bytes, bytes]:
+        """What has arrived on standard output and standard error."""
+
+    def at_end(self) -> bool:
+        """Whether both streams have ended and are taken."""
+
+    def status(self) -> int | None:
+        """The exit status, 128 + n for signal n; None while it isn't known. :class:`LinkLostError`."""
+
+    def wait(self, seconds: float, *, writing: bool) -> None:
+        """Until something may have come (or, when ``writing``, may be taken), at most ``seconds``."""
+
+    def close(self) -> None: ...
+
+
+class Input(Protocol):
+    """Where a command's standard input comes from."""
+
+    def peek(self) -> memoryview | None:
+        """What can be sent now (may be empty); None at the end."""
+
+    def advance(self, count: int) -> None: ...
+
+
+class BytesInput:
+    """Standard input that is known beforehand."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self._rest = memoryview(b"".join(parts))
+
+    def peek(self) -> memoryview | None:
+        """The rest, None when there is none."""
+        return self._rest if len(self._rest) else None
+
+    def advance(self, count: int) -> None:
+        """Drop what was sent."""
+        self._rest = self._rest[count:]
+
+
+def drain(
+    pipes: Pipes,
+    source: Input,
+    on_stdout: OnOutput,
+    on_stderr: OnOutput,
+    *,
+    deadline: float | None,
+    cancelled: Callable[[], bool],
+) -> int:
+    """Serve the command until it ends; its exit status. ``deadline`` is a time of ``time.monotonic()``.
+
+    Raises :class:`TimedOutError`, :class:`CancelledError` or :class:`LinkLostError`; ending the command is
+    the caller's.
+    """
+    open_input = True
+    ended_at = heard_at = 0.0
+    while True:
+        writing = False
+        if open_input:
+            piece = source.peek()
+            if piece is None:
+                pipes.end_input()
+                open_input = False
+            elif len(piece):
+                sent = pipes.send(piece[:PIECE])
+                source.advance(sent)
+                writing = True
+        out, err = pipes.take()
+        if out:
+            on_stdout(out)
+        if err:
+            on_stderr(err)
+        now = time.monotonic()
+        status = pipes.status()
+        if status is not None:
+            if pipes.at_end():
+                return status
+            ended_at = ended_at or now
+            if out or err or not heard_at:
+                heard_at = now
+            if now - heard_at > SILENT_GRACE or now - ended_at > TOTAL_GRACE:
+                return status
+        if cancelled():
+            raise CancelledError
+        if status is None and deadline is not None and now >= deadline:
+            raise TimedOutError
+        if not out and not err and not (writing and sent):
+            left = TICK if deadline is None else max(0.0, min(TICK, deadline - now))
+            pipes.wait(left, writing=writing)

@@ -1,0 +1,177 @@
+"""The machine klops runs on, served like any other host but without ssh."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from klops.errors import CommandFailed
+from klops.remote.base import Remote, Stream
+from klops.remote.shell import ShellRemote, title
+
+if TYPE_CHECKING:
+    from klops.inventory.connection import Connection
+    from klops.secret import Secret
+
+_PIECE = 256 * 1024
+
+
+class ProcessPipes:
+    """A local process, a session of its own."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._stdin = self._process.stdin
+        self._outputs: dict[str, IO[bytes] | None] = {
+            "out": self._process.stdout,
+            "err": self._process.stderr,
+        }
+        for pipe in (self._stdin, *self._outputs.values()):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+
+    def send(self, data: memoryview) -> int:
+        if self._stdin is None:
+            return len(data)
+        try:
+            return self._stdin.write(data) or 0
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            self.end_input()
+            return len(data)
+
+    def end_input(self) -> None:
+        if self._stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.close()
+            self._stdin = None
+
+    def take(self) -> tuple[bytes, bytes]:
+        return self._take("out"), self._take("err")
+
+    def _take(self, which: str) -> bytes:
+        pipe = self._outputs[which]
+        if pipe is None:
+            return b""
+        data = pipe.read(_PIECE)
+        if data == b"":
+            pipe.close()
+            self._outputs[which] = None
+        return data or b""
+
+    def at_end(self) -> bool:
+        return not any(self._outputs.values())
+
+    def status(self) -> int | None:
+        rc = self._process.poll()
+        return rc if rc is None or rc >= 0 else 128 - rc
+
+    def wait(self, seconds: float, *, writing: bool) -> None:
+        if self.at_end():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return
+        with selectors.DefaultSelector() as selector:
+            for pipe in self._outputs.values():
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ)
+            if writing and self._stdin is not None:
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            selector.select(seconds)
+
+    def close(self) -> None:
+        self.end_input()
+        for pipe in self._outputs.values():
+            if pipe is not None:
+                pipe.close()
+        if self._process.poll() is None:
+            # its group is its own: it was started as the leader of a session, and is not reaped yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+
+
+class LocalRemote(ShellRemote):
+    """Commands of this machine, with the timeouts, limits and clean ends of a distant one."""
+
+    def __init__(
+        self, name: str = "localhost", *, become: bool = False, become_password: Secret | None = None
+    ) -> None:
+        super().__init__(name, become=become, become_password=become_password)
+        self._counter = [0]
+
+    @classmethod
+    def of(cls, connection: Connection, *, become: bool | None = None) -> LocalRemote:
+        """The remote for a connection of kind local."""
+        wanted = connection.become if become is None else become
+        return cls(connection.name, become=wanted, become_password=connection.become_password)
+
+    @property
+    def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to
+        return self._counter[0]
+
+    def _count(self) -> None:
+        self._counter[0] += 1
+
+    def _open(self, argv: Sequence[str]) -> ProcessPipes:
+        try:
+            return ProcessPipes(argv)
+        except FileNotFoundError as e:
+            raise CommandFailed(f"{self.name}: {argv[0]} is not on this machine", rc=127, code="shell") from e
+
+    def connect(self, host: str, port: int, *, timeout: float) -> Stream:
+        """A plain TCP connection."""
+        self._count()
+        stream: Any = socket.create_connection(
+            (host, port), timeout
+        )  # makefile of the stubs has ten overloads
+        return cast("Stream", stream)
+
+    def interactive(self, argv: Sequence[str], *, tty: bool) -> int:
+        """The command inherits this process's terminal."""
+        self._count()
+        full = ["sudo", "--", *argv] if self.become else list(argv)
+        try:
+            with _signals_go_to_the_child():
+                rc = subprocess.run(full, check=False).returncode
+        except FileNotFoundError as e:
+            raise CommandFailed(f"{self.name}: {title(argv)}: not found", rc=127) from e
+        return rc if rc >= 0 else 128 - rc
+
+    def clone(self) -> Remote:
+        """A second remote for another thread."""
+        other = LocalRemote(self.name, become=self.become, become_password=self._become_password)
+        other._counter = self._counter
+        return other
+
+
+@contextlib.contextmanager
+def _signals_go_to_the_child() -> Iterator[None]:
+    """Ctrl-C is the child's while it has the terminal.
+
+    A handler that does nothing, not SIG_IGN: an ignored signal would stay ignored in the child.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,308 @@
+"""Who may change a host: one file on it, made with noclobber, renewed while its owner lives.
+
+``ROOT/lock`` is one line of JSON: ``{"schema": 1, "who", "from", "run", "boot_id", "expires", "taken"}``.
+``expires`` is in seconds of host uptime, so no clock needs to be right; after a reboot the boot id differs.
+Expired, or of another boot, is dead: taken over, with a line in ``ROOT/audit.jsonl``.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from klops.errors import CommandFailed, KlopsError, LockHeld
+from klops.remote.base import Remote, Reply
+
+SCHEMA = 1
+#: Seconds a lock lives without renewal, and seconds between two renewals.
+LIFETIME = 60
+RENEWAL = 20.0
+#: Exit statuses of the scripts below.
+_HELD = 17
+_NOT_OURS = 18
+
+
+@dataclass(frozen=True)
+class LockOwner:
+    """Who takes a lock: user, machine, and the run (unique; the lock belongs to it alone)."""
+
+    who: str
+    origin: str
+    run: str
+
+    @classmethod
+    def here(cls, run: str = "") -> LockOwner:
+        """This user on this machine."""
+        return cls(getpass.getuser(), socket.gethostname(), run or secrets.token_hex(8))
+
+
+@dataclass(frozen=True)
+class LockInfo:
+    """A lock as read. ``expires`` is host uptime, ``taken`` seconds since the epoch by the host's clock."""
+
+    who: str
+    origin: str
+    run: str
+    boot_id: str
+    expires: float
+    taken: float
+
+    def is_dead(self, boot_id: str, uptime: float) -> bool:
+        """Whether it may be taken over, for a host that booted as ``boot_id`` ``uptime`` seconds ago."""
+        return self.boot_id != boot_id or self.expires <= uptime
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of the contract."""
+        return {
+            "schema": SCHEMA,
+            "who": self.who,
+            "from": self.origin,
+            "run": self.run,
+            "boot_id": self.boot_id,
+            "expires": self.expires,
+            "taken": self.taken,
+        }
+
+
+def parse_lock(text: str) -> LockInfo | None:
+    """A lock from the content of its file; None when it is none (a file that is just being written)."""
+    try:
+        data = json.loads(text)
+        if data["schema"] > SCHEMA:
+            raise KlopsError(
+                f"the lock has schema {data['schema']}, newer than {SCHEMA}, which this klops knows",
+                hint="use the newer klops",
+                code="schema",
+            )
+        return LockInfo(
+            str(data["who"]),
+            str(data["from"]),
+            str(data["run"]),
+            str(data["boot_id"]),
+            float(data["expires"]),
+            float(data["taken"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def read_lock(reply: Reply) -> LockInfo | None:
+    """The lock from the reply to a ``FileRead`` of ``ROOT/lock``; None when there is none."""
+    return parse_lock(reply.text) if reply.ok else None
+
+
+# $1 root, $2 head of the document (who, from, run), $3 lifetime.
+# make_lock: 0 made, 74 no room, else there is one.
+_TAKE = r"""
+root=$1 lock=$1/lock
+( umask 022; mkdir -p -- "$root" ) || exit 73
+read -r up idle </proc/uptime && read -r boot </proc/sys/kernel/random/boot_id || exit 74
+whole=${up%%.*}
+doc="$2, \"boot_id\": \"$boot\", \"expires\": $((whole + $3)).${up##*.}, \"taken\": $(date +%s)}"
+umask 022
+make_lock() { ( set -C; { printf '%s\n' "$doc" || { rm -f -- "$lock"; exit 74; }; } >"$lock" ); }
+"""
+# Prints boot id and uptime, then the lock that was found.
+_ACQUIRE = (
+    _TAKE
+    + r"""
+why=$(make_lock 2>&1)
+case $? in 0) exit 0 ;; 74) echo "$why" >&2; exit 74 ;; esac
+[ -e "$lock" ] || [ -w "$root" ] || { echo "$why" >&2; exit 74; }
+echo "$boot $up"
+[ -s "$lock" ] || find "$lock" -mmin +1 2>/dev/null | sed 's/.*/{"abandoned": true}/'
+cat -- "$lock" 2>/dev/null
+exit 17
+"""
+)
+# $4 the content that was judged dead, $5 a name of our own, $6 the audit line. Whoever renames the file away
+# first is the one who may; a file that isn't the one judged any more goes back.
+_TAKE_OVER = (
+    _TAKE
+    + r"""
+mv -- "$lock" "$lock.$5" 2>/dev/null || exit 17
+if [ "$(cat -- "$lock.$5")" != "$4" ]; then
+  ln -- "$lock.$5" "$lock" 2>/dev/null; rm -f -- "$lock.$5"; exit 17
+fi
+rm -f -- "$lock.$5"
+make_lock 2>/dev/null || exit 17
+printf '%s\n' "$6" >>"$root/audit.jsonl"
+"""
+)
+_RENEW = (
+    _TAKE
+    + r"""
+grep -qF -- "\"run\": \"$4\"" "$lock" 2>/dev/null || exit 18
+printf '%s\n' "$doc" >"$lock.$4" && mv -f -- "$lock.$4" "$lock"
+"""
+)
+_RELEASE = r"""
+grep -qF -- "\"run\": \"$2\"" "$1/lock" 2>/dev/null || exit 18
+rm -f -- "$1/lock"
+"""
+
+
+class HostLock:
+    """The lock of one host for one run. A context manager; renewed by a thread while it is held.
+
+    ``on_lost`` is called, from that thread, when the lock is found to be somebody else's, or could not be
+    renewed until it expired.
+    """
+
+    def __init__(
+        self,
+        remote: Remote,
+        root: str,
+        *,
+        who: LockOwner,
+        on_lost: Callable[[KlopsError], None] | None = None,
+        lifetime: int = LIFETIME,
+        renewal: float = RENEWAL,
+    ) -> None:
+        self._remote = remote
+        self._root = root
+        self._who = who
+        self._on_lost = on_lost
+        self._lifetime = lifetime
+        self._renewal = renewal
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._keeper: Remote | None = None
+        self.held = False
+        #: why the lock was lost, None while it wasn't
+        self.lost: KlopsError | None = None
+
+    def acquire(self) -> None:
+        """Take the lock. :class:`LockHeld` names who has it; :class:`CommandFailed` when it can't be made."""
+        # again: a dead lock may change hands between the look and the take-over
+        for _ in range(3):
+            rc, said = self._script(_ACQUIRE, str(self._lifetime))
+            if rc == 0:
+                break
+            if self._judge(said):
+                break
+        else:
+            raise LockHeld(
+                f"{self._remote.name}: others are after the lock too", hint="try again in a moment"
+            )
+        self.held = True
+        self._over.clear()
+        self._keeper = self._remote.clone()
+        self._thread = threading.Thread(
+            target=self._keep, name=f"klops-lock-{self._remote.name}", daemon=True
+        )
+        self._thread.start()
+
+    def release(self) -> None:
+        """Give the lock back; somebody else's is left alone. Safe to call twice."""
+        self._over.set()
+        if self._thread is not None and self._keeper is not None:
+            self._keeper.close()
+            self._thread.join()
+            self._thread = None
+        if self.held:
+            self.held = False
+            self._run(_RELEASE, self._root, self._who.run)
+
+    def __enter__(self) -> HostLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.release()
+        except KlopsError:
+            # what went wrong inside matters more, and a lock that can't be given back runs out by itself
+            if kind is None:
+                raise
+
+    def _judge(self, said: str) -> bool:
+        """Whether the lock that was found was dead and is ours now; False: look again; :class:`LockHeld`."""
+        head, _, content = said.partition("\n")
+        boot_id, _, uptime = head.partition(" ")
+        content = content.rstrip("\n")
+        found = parse_lock(content)
+        if found is None and '"abandoned"' not in content and content:
+            raise LockHeld(
+                f"{self._remote.name}: {self._root}/lock is not a lock of klops: {content[:80]!r}",
+                hint="look at the file; klops lock break removes it",
+            )
+        if found is None and not content:
+            return self._pause()  # just being written
+        if found is not None and not found.is_dead(boot_id, float(uptime)):
+            left = found.expires - float(uptime)
+            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.taken))
+            raise LockHeld(
+                f"{self._remote.name}: {found.who} on {found.origin} is changing this host since {since}"
+                f" (run {found.run}, renewed; expires in {left:.0f} s unless renewed again)",
+                hint="wait for that run to end; a lock whose owner died is free after a minute",
+            )
+        audit = {
+            "time": time.time(),
+            "event": "lock-taken-over",
+            "who": self._who.who,
+            "from": self._who.origin,
+            "run": self._who.run,
+            "previous": found.as_json() if found else None,
+            "reason": "another boot" if found and found.boot_id != boot_id else "expired",
+        }
+        body = content if found else ""
+        rc, _ = self._script(
+            _TAKE_OVER, str(self._lifetime), body, f"dead-{self._who.run}", json.dumps(audit)
+        )
+        return rc == 0
+
+    def _pause(self) -> bool:
+        time.sleep(0.2)
+        return False
+
+    def _keep(self) -> None:
+        until = time.monotonic() + self._lifetime
+        wait = self._renewal
+        while not self._over.wait(wait):
+            wait = self._renewal
+            try:
+                rc, _ = self._script(_RENEW, str(self._lifetime), self._who.run, remote=self._keeper)
+            except KlopsError as e:
+                if time.monotonic() >= until:
+                    return self._report(
+                        LockHeld(f"{self._remote.name}: the lock could not be renewed: {e.message}")
+                    )
+                wait = min(2.0, self._renewal)
+                continue
+            if rc == _NOT_OURS:
+                return self._report(LockHeld(f"{self._remote.name}: somebody else took the lock over"))
+            until = time.monotonic() + self._lifetime
+        return None
+
+    def _report(self, why: KlopsError) -> None:
+        self.held = False
+        self.lost = why
+        if self._on_lost is not None:
+            self._on_lost(why)
+
+    def _script(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
+        head = {"schema": SCHEMA, "who": self._who.who, "from": self._who.origin, "run": self._who.run}
+        return self._run(text, self._root, json.dumps(head)[:-1], *args, remote=remote)
+
+    def _run(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
+        done = (remote or self._remote).run(["sh", "-c", text, "klops-lock", *args], timeout=20, check=False)
+        if done.rc in (0, _HELD, _NOT_OURS):
+            return done.rc, done.text
+        raise CommandFailed(
+            f"{self._remote.name}: {self._root}/lock can't be written: {done.error_text.strip() or done.rc}",
+            rc=done.rc,
+            stderr=done.error_text,
+            hint="klops.root must be a folder that this user may write",
+            code="lock",
+        )

@@ -1,0 +1,216 @@
+"""What is sent to a shell, and how its answer is taken apart. Pure: text and bytes in, text and bytes out.
+
+Everything a remote starts runs under a POSIX ``sh`` that is given its script on standard input, whatever the
+login shell is: that one only ever sees ``exec sh -c 'eval ...'``. The script is one compound command, so a
+script that arrives cut off is a syntax error and nothing of it runs.
+
+Its first act is a line ``@@MARKER B PID PGRP START`` on both streams. What comes before is noise of profile
+scripts and is dropped; without that line the command never started. PID and START (clock ticks after boot)
+identify the shell when it has to be ended. The marker is fresh for every call, so contents need no escaping.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from klops.remote.base import Reply
+
+if TYPE_CHECKING:
+    from klops.remote.reads import Read
+
+#: Bytes of noise kept for the message when a command never starts.
+NOISE_LIMIT = 64 * 1024
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+#: The shell that takes its whole standard input as the script; commands in it find their input empty.
+EVAL_ALL = ("sh", "-c", 'eval "$(cat)"')
+
+
+def eval_first(size: int) -> tuple[str, ...]:
+    """The shell that takes ``size`` bytes of its input as the script and leaves the rest to the command.
+
+    One byte a read: a larger block may come short from a pipe, and reading ahead would eat the command's
+    input.
+    """
+    return ("sh", "-c", f'eval "$(dd bs=1 count={size} 2>/dev/null)"')
+
+
+def login_line(argv: Sequence[str]) -> str:
+    """``argv`` as a line for a login shell of any kind (sh, csh, fish)."""
+    return "exec " + shlex.join(argv)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The shell of one command on the host: pid, process group and start time in clock ticks (0: unknown)."""
+
+    pid: int
+    group: int
+    start: int
+
+
+class IncompleteError(Exception):
+    """The answer to a batch ended before its last section."""
+
+
+def _opening(marker: str) -> str:
+    return (
+        "read -r _k 2>/dev/null </proc/$$/stat && set -- $_k\n"
+        f'printf \'\\n@@%s B %s %s %s\\n\' {marker} $$ "${{5:-0}}" "${{22:-0}}"\n'
+        f"printf '\\n@@%s B\\n' {marker} >&2\n"
+        "set --; unset _k\n"
+    )
+
+
+def command_script(
+    argv: Sequence[str], marker: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
+) -> bytes:
+    """The script that runs one command. Values of ``env`` travel in it, never in an argv of the wrapper."""
+    if not argv:
+        raise ValueError("empty command")
+    lines = []
+    for name, value in (env or {}).items():
+        if not _NAME.match(name):
+            raise ValueError(f"not a name of an environment variable: {name!r}")
+        lines.append(f"export {name}={shlex.quote(value)}\n")
+    if cwd is not None:
+        lines.append(f"cd -- {shlex.quote(cwd)} || exit 126\n")
+    # the shell stays: it turns a signal into 128 + n, and is there to be ended with its group. exec, so that
+    # a program is meant and never a builtin of the same name.
+    text = "{\n" + _opening(marker) + "".join(lines) + f"( exec {shlex.join(argv)} )\nexit $?\n}}"
+    if "\0" in text:
+        raise ValueError("a command can't contain a zero byte")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def distinct(reads: Sequence[Read]) -> list[str]:
+    """The scripts of the reads, each once, in order."""
+    return list(dict.fromkeys(read.script for read in reads))
+
+
+def batch_script(scripts: Sequence[str], marker: str) -> bytes:
+    """The script that carries out reads, each in a subshell of its own with empty input."""
+    parts = ["{\n", _opening(marker), f"_h() {{ printf '\\n@@%s %s\\n' {marker} \"$*\"; }}\n"]
+    for index, script in enumerate(scripts):
+        parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null\n")
+        parts.append(f"_r=$?; _h E {index} $_r; _h E {index} $_r >&2\n")
+    parts.append("exit 0\n}")
+    return "".join(parts).encode("utf-8", "surrogateescape")
+
+
+def batch_replies(stdout: bytes, stderr: bytes, marker: str, count: int) -> list[Reply]:
+    """The replies of a batch of ``count`` scripts from what followed the opening line.
+
+    Raises :class:`IncompleteError`.
+    """
+    outs = _sections(stdout, marker, count)
+    errors = _sections(stderr, marker, count)
+    return [Reply(rc, out, err) for (rc, out), (_, err) in zip(outs, errors, strict=True)]
+
+
+def _sections(data: bytes, marker: str, count: int) -> list[tuple[int, bytes]]:
+    mark = b"\n@@" + marker.encode()
+    found = []
+    at = 0
+    for index in range(count):
+        head = mark + b" S %d\n" % index
+        tail = mark + b" E %d " % index
+        start = data.find(head, at)
+        end = data.find(tail, start + len(head)) if start >= 0 else -1
+        stop = data.find(b"\n", end + len(tail)) if end >= 0 else -1
+        if stop < 0:
+            raise IncompleteError(f"{index} of {count} reads were answered")
+        found.append((int(data[end + len(tail) : stop]), data[start + len(head) : end]))
+        at = stop
+    return found
+
+
+class Opening:
+    """Takes the noise off the front of a stream: bytes go in as they come, those of the command come out."""
+
+    def __init__(self, marker: str) -> None:
+        self._mark = b"\n@@" + marker.encode() + b" B"
+        self._before = b"\n"
+        self.seen = False
+        self.identity: Identity | None = None
+
+    @property
+    def noise(self) -> bytes:
+        """What came before the opening line; everything there was, when the line never came."""
+        return self._before[1:]
+
+    def feed(self, data: bytes) -> bytes:
+        """The part of the data that belongs to the command."""
+        if self.seen:
+            return data
+        text = self._before + data
+        at = text.find(self._mark)
+        end = text.find(b"\n", at + len(self._mark)) if at >= 0 else -1
+        if end < 0:
+            # the mark is shorter than what is kept, so it can't be cut off by dropping the oldest noise
+            self._before = text if len(text) <= NOISE_LIMIT else b"\n" + text[-NOISE_LIMIT // 2 :]
+            return b""
+        numbers = text[at + len(self._mark) : end].split()
+        if len(numbers) == 3:
+            pid, group, start = (int(n) for n in numbers)
+            self.identity = Identity(pid, group, start)
+        self.seen = True
+        self._before = text[:at] or b"\n"
+        return text[end + 1 :]
+
+
+def end_script(who: Identity) -> bytes:
+    """The script that ends a command: TERM to its process group, KILL after two seconds. 0: nothing is left.
+
+    The group is signalled only while the shell that leads it is the one that was started: same pid, same
+    start time. When that shell is gone the command is over, and nobody is signalled. Where the command itself
+    went through sudo, its processes are another user's; they are reached through sudo too.
+    """
+    # group 0 is one of another pid namespace, which can't be named from here: the shell alone then
+    target = f"-- -{who.group}" if who.group > 1 else str(who.pid)
+    text = f"""{{
+is_it() {{ read -r s </proc/{who.pid}/stat 2>/dev/null && set -- $s && [ "${{22}}" = {who.start} ]; }}
+there() {{
+  for f in /proc/[0-9]*/stat; do
+    read -r s <"$f" 2>/dev/null || continue
+    set -- ${{s##*) }}
+    [ "$1" != Z ] && [ "$3" = {who.group or who.pid} ] && return 0
+  done
+  return 1
+}}
+signal() {{ kill -s "$1" {target} 2>/dev/null; }}
+wait_for() {{ n=0; while there; do n=$((n+1)); [ $n -gt "$1" ] && return 1; sleep 0.1; done; }}
+is_it || exit 0
+signal TERM; wait_for 20 && exit 0
+signal KILL; wait_for 10 && exit 0
+sudo -n kill -s KILL {target} 2>/dev/null; wait_for 10
+exit $?
+}}"""
+    return text.encode()
+
+
+#: ``sh -c PUT NAME PATH MODE SIZE TOKEN``: a file's content on standard input, written beside, then renamed.
+PUT = r"""
+p=$1 d=$(dirname -- "$1")
+[ -d "$p" ] && { echo "$p is a directory" >&2; exit 73; }
+( umask 022; mkdir -p -- "$d" ) || exit 73
+t="$d/.$(basename -- "$p").klops-$4"
+trap 'rm -f -- "$t"' EXIT
+trap 'exit 143' HUP INT TERM
+umask 077
+cat >"$t" || exit 74
+n=$(wc -c <"$t") || exit 74
+[ "$n" -eq "$3" ] || { echo "$n of $3 bytes arrived" >&2; exit 74; }
+chmod "$2" "$t" && mv -f -- "$t" "$p"
+"""
+
+
+def put_argv(path: str, size: int, mode: int, token: str) -> list[str]:
+    """The argv that writes a file of ``size`` bytes from its standard input."""
+    if not path.startswith("/"):
+        raise ValueError(f"not an absolute path: {path}")
+    return ["sh", "-c", PUT, "klops-put", path, f"{mode:04o}", str(size), token]

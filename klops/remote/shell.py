@@ -1,0 +1,327 @@
+"""What ssh and local remotes share: reads, commands and files through a shell, framed and ended in time."""
+
+from __future__ import annotations
+
+import abc
+import secrets
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from klops.errors import (
+    CommandFailed,
+    CommandTimeout,
+    ConnectionLost,
+    HostUnreachable,
+    Interrupted,
+    KlopsError,
+)
+from klops.remote import script
+from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply
+from klops.remote.become import BecomeGate, become_argv, become_error
+from klops.remote.drain import BytesInput, CancelledError, Input, LinkLostError, Pipes, TimedOutError, drain
+
+if TYPE_CHECKING:
+    from klops.remote.reads import Read
+    from klops.secret import Secret
+
+#: Seconds that ending a command on the host may take.
+END_TIMEOUT = 8.0
+
+
+class Capture:
+    """Output kept up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._pieces: list[bytes] = []
+        self._left = limit
+        self.truncated = False
+
+    def __call__(self, data: bytes) -> None:
+        if len(data) > self._left:
+            self.truncated = True
+            data = data[: self._left]
+        self._left -= len(data)
+        if data:
+            self._pieces.append(data)
+
+    @property
+    def data(self) -> bytes:
+        """What was kept."""
+        return b"".join(self._pieces)
+
+
+class ShellRemote(Remote):
+    """A remote whose commands run under a shell that a subclass can start."""
+
+    def __init__(self, name: str, *, become: bool, become_password: Secret | None) -> None:
+        self.name = name
+        self.become = become
+        self._become_password = become_password
+        self._cancelled = False
+        self._idle = True
+
+    @abc.abstractmethod
+    def _open(self, argv: Sequence[str]) -> Pipes:
+        """Start ``argv`` on the host. Raises :class:`HostUnreachable`."""
+
+    @abc.abstractmethod
+    def _count(self) -> None:
+        """Count one remote command."""
+
+    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+        """All reads in one command; identical ones are sent once."""
+        scripts = script.distinct(reads)
+        if not scripts:
+            return {}
+        replies = dict(zip(scripts, self._batch(scripts, timeout), strict=True))
+        return {read.key: replies[read.script] for read in reads}
+
+    def _batch(self, scripts: Sequence[str], timeout: float) -> list[Reply]:
+        marker = secrets.token_hex(16)
+        out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
+        text = script.batch_script(scripts, marker)
+        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout)
+        try:
+            return script.batch_replies(out.data, err.data, marker, len(scripts))
+        except script.IncompleteError as e:
+            if out.truncated or err.truncated:
+                raise CommandFailed(
+                    f"{self.name}: the answer to a batch of reads is larger than {OUTPUT_LIMIT >> 20} MiB",
+                    code="output-limit",
+                ) from e
+            raise CommandFailed(
+                f"{self.name}: the host's shell ended early with {rc}: {e}: {_tail(err.data)}", rc=rc
+            ) from e
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float | None = DEFAULT_TIMEOUT,
+        check: bool = True,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run one command to its end."""
+        started = time.monotonic()
+        out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
+        rc = self._command(argv, BytesInput(stdin) if stdin else None, out, err, timeout, cwd, env)
+        return finish(self.name, argv, rc, out, err, time.monotonic() - started, check=check)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+    ) -> int:
+        """Run one command, handing over its output as it comes."""
+        return self._command(argv, BytesInput(stdin) if stdin else None, on_stdout, on_stderr, timeout)
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
+        """Write a file in one command: beside its place, size checked, then renamed."""
+        argv = script.put_argv(path, len(data), mode, secrets.token_hex(4))
+        # at least 1 MiB a second, beside the usual time for the rest
+        done = self.run(argv, stdin=data, timeout=DEFAULT_TIMEOUT + len(data) / 2**20, check=False)
+        if done.rc:
+            raise CommandFailed(
+                f"{self.name}: {path} was not written: {done.error_text.strip()}",
+                rc=done.rc,
+                stderr=done.error_text,
+            )
+
+    def close(self) -> None:
+        """End what still runs; from another thread this interrupts the one that waits for it."""
+        self._cancelled = True
+        deadline = time.monotonic() + END_TIMEOUT
+        while not self._idle and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        source: Input | None,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        timeout: float | None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> int:
+        marker = secrets.token_hex(16)
+        text = script.command_script(argv, marker, cwd=cwd, env=env)
+        if source is None:
+            shell: Sequence[str] = script.EVAL_ALL
+            source = BytesInput(text)
+        else:
+            shell = script.eval_first(len(text))
+            source = Chained(BytesInput(text), source)
+        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout)
+
+    def _frame(
+        self,
+        what: str,
+        shell: Sequence[str],
+        marker: str,
+        source: Input,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        timeout: float | None,
+    ) -> int:
+        """Start a shell, take the noise off, serve it, and end it when it has to be ended."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        out, err = script.Opening(marker), script.Opening(marker)
+        gate = BecomeGate(source, self._become_password) if self.become else None
+        if gate:
+            shell = become_argv(shell, gate)
+            source = gate
+
+        def take_out(data: bytes) -> None:
+            rest = out.feed(data)
+            if rest:
+                on_stdout(rest)
+
+        def take_err(data: bytes) -> None:
+            rest = err.feed(gate.feed(data) if gate else data)
+            if rest:
+                on_stderr(rest)
+
+        self._cancelled = False
+        self._idle = False
+        try:
+            pipes = self._open(shell)
+            self._count()
+            try:
+                rc = drain(
+                    pipes,
+                    source,
+                    take_out,
+                    take_err,
+                    deadline=deadline,
+                    cancelled=lambda: self._cancelled or (gate is not None and gate.refused),
+                )
+            except BaseException as e:
+                raise self._ended(e, what, out, gate, timeout) from e
+            finally:
+                pipes.close()
+            if not out.seen:
+                noise = (err.noise if err.noise.strip() else out.noise).decode("utf-8", "replace").strip()
+                if self.become:
+                    raise become_error(self.name, noise, rc)
+                raise CommandFailed(
+                    f"{self.name}: the host's shell did not start {what} (status {rc}):"
+                    f" {noise or 'no output'}",
+                    rc=rc,
+                    stderr=noise,
+                    hint="look at the account's login shell and its start-up files",
+                    code="shell",
+                )
+        finally:
+            self._idle = True
+        return rc
+
+    def _ended(
+        self,
+        why: BaseException,
+        what: str,
+        out: script.Opening,
+        gate: BecomeGate | None,
+        timeout: float | None,
+    ) -> BaseException:
+        """End the command on the host and say, as an exception, how that went."""
+        if isinstance(why, LinkLostError):
+            running = f"; process {out.identity.pid} may still run there" if out.identity else ""
+            return ConnectionLost(f"{self.name}: connection lost during {what}: {why}{running}")
+        if gate is not None and gate.refused:
+            return become_error(self.name, "sudo did not take the password", 1)
+        left = self._end(out.identity)
+        if isinstance(why, TimedOutError):
+            return CommandTimeout(
+                f"{self.name}: {what} did not end within {timeout:g} s{left or ', and was ended'}", rc=124
+            )
+        if isinstance(why, CancelledError):
+            return Interrupted(f"{self.name}: {what} was interrupted{left}")
+        return why
+
+    def _end(self, who: script.Identity | None) -> str:
+        """End one command by its identity; "" when nothing of it is left, else what to say about it."""
+        if who is None or not who.start:
+            return ""
+        try:
+            return self._end_now(who)
+        except (HostUnreachable, TimedOutError, LinkLostError, KlopsError) as e:
+            return f"; process {who.pid} may still run there ({e or 'no answer'})"
+
+    def _end_now(self, who: script.Identity) -> str:
+        shell = list(script.EVAL_ALL)
+        source: Input = BytesInput(script.end_script(who))
+        gate = BecomeGate(source, self._become_password) if self.become else None
+        if gate:
+            shell = become_argv(shell, gate)
+            source = gate
+        pipes = self._open(shell)
+        self._count()
+        try:
+
+            def take_err(data: bytes) -> None:
+                if gate:
+                    gate.feed(data)
+
+            rc = drain(
+                pipes,
+                source,
+                lambda _: None,
+                take_err,
+                deadline=time.monotonic() + END_TIMEOUT,
+                cancelled=lambda: False,
+            )
+        finally:
+            pipes.close()
+        return "" if rc == 0 else f"; process {who.pid} could not be ended and still runs there"
+
+
+class Chained:
+    """One input after the other."""
+
+    def __init__(self, first: Input, second: Input) -> None:
+        self._first: Input | None = first
+        self._second = second
+
+    def peek(self) -> memoryview | None:
+        """What can be sent now."""
+        if self._first is not None:
+            piece = self._first.peek()
+            if piece is not None:
+                return piece
+            self._first = None
+        return self._second.peek()
+
+    def advance(self, count: int) -> None:
+        """Drop what was sent."""
+        (self._first or self._second).advance(count)
+
+
+def title(argv: Sequence[str]) -> str:
+    """A command as messages name it: quoted, cut to a line of moderate length."""
+    text = shlex.join(argv).replace("\n", " ")
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _tail(data: bytes) -> str:
+    return data[-2000:].decode("utf-8", "replace").strip()
+
+
+def finish(
+    name: str, argv: Sequence[str], rc: int, out: Capture, err: Capture, seconds: float, *, check: bool
+) -> Completed:
+    """The completed command; :class:`CommandFailed` when ``check`` and the status isn't 0."""
+    if check and rc:
+        text = _tail(err.data)
+        message = f"{name}: {title(argv)} ended with {rc}" + (f": {text}" if text else "")
+        hint = "the program is not there, or not on PATH" if rc == 127 else ""
+        raise CommandFailed(message, rc=rc, stderr=text, hint=hint)
+    return Completed(tuple(argv), rc, out.data, err.data, seconds, out.truncated or err.truncated)

@@ -1,0 +1,151 @@
+"""Status objects (the contract's ``klops status``) as tables. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from klops.errors import KlopsError
+from klops.ui.plain import printable
+from klops.ui.progress import clock
+
+_STATE_STYLES = {
+    "ready": "green",
+    "starting": "yellow",
+    "backoff": "yellow",
+    "unhealthy": "bold red",
+    "failed": "bold red",
+    "stopped": "dim",
+}
+_RIGHT = frozenset({"pid", "for", "restarts", "tp", "port"})
+_COLUMNS = ("service", "state", "pid", "for", "restarts", "cards", "tp", "port", "health", "model")
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Cards for people: ``[0, 1, 2, 3, 6]`` -> ``0-3,6``; the order is kept, it is the order of ranks."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def container_line(container: Mapping[str, Any] | None) -> str:
+    """One line on the container of a host."""
+    if not container or not container.get("id"):
+        return "container: none"
+    adopted = ", adopted" if container.get("adopted") else ""
+    return (
+        f"container: {container.get('name')} {container.get('state')}"
+        f" ({str(container.get('id'))[:12]}, image {container.get('image')}{adopted})"
+    )
+
+
+def lock_line(lock: Any) -> str:
+    """One line on who holds a host; "" when nobody does."""
+    if not lock:
+        return ""
+    if isinstance(lock, Mapping) and lock.get("who"):
+        origin = f" from {lock['from']}" if lock.get("from") else ""
+        return f"lock: held by {lock['who']}{origin}"
+    return f"lock: {lock}"
+
+
+def health_text(health: Any) -> str:
+    """``ok``, or what is wrong; ``-`` when nobody has looked. "Could not check" is never "healthy"."""
+    if isinstance(health, Mapping):
+        if health.get("ok"):
+            return "ok"
+        if health.get("ok") is None:
+            return str(health.get("message") or "-")
+        return str(health.get("message") or "not ok")
+    return str(health) if health else "-"
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def service_table(services: Mapping[str, Mapping[str, Any]], now: float) -> Table:
+    """One row a service."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in _COLUMNS:
+        wide = column in ("service", "health", "model")
+        table.add_column(
+            column, justify="right" if column in _RIGHT else "left", no_wrap=not wide, overflow="fold"
+        )
+    for name, unit in services.items():
+        state = str(unit.get("state", "unknown"))
+        since = unit.get("since")
+        cells = [
+            name,
+            state,
+            _or_dash(unit.get("pid")),
+            "-" if since is None else clock(max(now - float(since), 0)),
+            _or_dash(unit.get("restarts")),
+            ranges(unit.get("cards") or ()) or "-",
+            _or_dash(unit.get("tp")),
+            _or_dash(unit.get("port")),
+            health_text(unit.get("health")),
+            _or_dash(unit.get("model")),
+        ]
+        table.add_row(
+            *(Text(printable(cell), _STATE_STYLES.get(state, "") if cell is state else "") for cell in cells)
+        )
+    return table
+
+
+def host_view(name: str, status: Mapping[str, Any], *, now: float) -> RenderableType:
+    """Everything on one host."""
+    lines = [container_line(status.get("container"))]
+    lines += [
+        f"  drift: {drift.get('key')}: have {drift.get('have')}, want {drift.get('want')}"
+        for drift in (status.get("container") or {}).get("drift") or ()
+    ]
+    lock = lock_line(status.get("lock"))
+    if lock:
+        lines.append(lock)
+    if status.get("orphans"):
+        lines.append(f"orphans: {status['orphans']} processes of units that run no more")
+    services = status.get("services") or {}
+    parts: list[RenderableType] = [
+        Text(printable(name), style="bold"),
+        *(Text(f"  {printable(x)}") for x in lines),
+    ]
+    if services:
+        parts.append(service_table(services, now))
+    else:
+        parts.append(Text("  services: none"))
+    for service, unit in services.items():
+        if unit.get("error"):
+            parts.append(Text(printable(f"  {service}: {unit['error']}"), style="red"))
+    return Group(*parts)
+
+
+def fleet_view(
+    hosts: Mapping[str, Mapping[str, Any] | KlopsError],
+    redactor: Callable[[str], str],
+    *,
+    now: float | None = None,
+) -> RenderableType:
+    """All hosts, those that could not be read with the reason."""
+    at = time.time() if now is None else now
+    parts: list[RenderableType] = []
+    for name, status in hosts.items():
+        if isinstance(status, KlopsError):
+            text = Text(printable(redactor(name)), style="bold")
+            text.append(printable(f"\n  error: {redactor(status.message)}"), style="red")
+            if status.hint:
+                text.append(printable(f"\n  fix: {redactor(status.hint)}"))
+            parts.append(text)
+        else:
+            parts.append(host_view(name, status, now=at))
+    return Group(*parts)

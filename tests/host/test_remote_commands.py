@@ -1,0 +1,261 @@
+"""What a command may do to the one who waits for it: over ssh and locally, the same answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from klops.errors import CommandFailed, CommandTimeout, Interrupted
+from klops.remote.base import Remote
+from klops.remote.factory import open_remote
+from klops.remote.local import LocalRemote
+from klops.remote.reads import ABSENT, CommandRead, FileRead, ListRead
+from tests.host.processes import running, until_runs
+from tests.host.sshd import Sshd, connection_to, start_sshd
+
+pytestmark = pytest.mark.host
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    daemon = start_sshd(tmp_path_factory.mktemp("sshd"))
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture(params=["ssh", "local"])
+def remote(request: pytest.FixtureRequest, sshd: Sshd) -> Iterator[Remote]:
+    there: Remote = open_remote(connection_to(sshd)) if request.param == "ssh" else LocalRemote()
+    yield there
+    there.close()
+
+
+def test_status_and_streams(remote: Remote) -> None:
+    done = remote.run(["sh", "-c", "echo out; echo err >&2; exit 3"], check=False)
+    assert (done.rc, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert remote.run(["sh", "-c", "kill -9 $$"], check=False).rc == 137
+    with pytest.raises(CommandFailed, match="ended with 127") as caught:
+        remote.run(["no-such-program-anywhere"])
+    assert caught.value.rc == 127
+    assert "PATH" in caught.value.hint
+
+
+def test_words_arrive_as_they_are(remote: Remote) -> None:
+    words = [
+        "",
+        "a b",
+        "it's",
+        '"$HOME"',
+        "`id`",
+        "\\",
+        "*",
+        "~",
+        "-n",
+        "é漢",
+        "new\nline",
+        "!x",
+        ";",
+        "\x01",
+    ]
+    done = remote.run(["printf", "%s\\0", *words])
+    assert done.stdout.decode().split("\0")[:-1] == words
+
+
+def test_environment_folder_and_input(remote: Remote, tmp_path: Path) -> None:
+    value = "with 'quotes' \"and\" $dollars\nand a line"
+    done = remote.run(
+        ["sh", "-c", 'printf %s "$SECRET"; pwd; cat'],
+        env={"SECRET": value},
+        cwd=str(tmp_path),
+        stdin=b"\0\xff\n",
+    )
+    assert done.stdout == value.encode() + f"{tmp_path}\n".encode() + b"\0\xff\n"
+    with pytest.raises(CommandFailed):
+        remote.run(["true"], cwd=str(tmp_path / "absent"))
+
+
+def test_without_input_it_is_empty(remote: Remote) -> None:
+    assert remote.run(["cat"], timeout=10).stdout == b""
+
+
+def test_much_on_both_streams_at_once(remote: Remote) -> None:
+    size = 10 * 1024 * 1024
+    text = f"head -c {size} /dev/urandom & head -c {size} /dev/urandom >&2; wait; exit 4"
+    done = remote.run(["sh", "-c", text], check=False)
+    assert (done.rc, len(done.stdout), len(done.stderr), done.truncated) == (4, size, size, False)
+
+
+def test_long_lines_and_one_stream_only(remote: Remote) -> None:
+    text = (
+        "head -c 5242880 /dev/zero >&2; for i in 1 2 3; do head -c 1048576 /dev/zero | tr '\\0' x; echo; done"
+    )
+    done = remote.run(["sh", "-c", text])
+    assert done.stderr == bytes(5242880)
+    assert [len(line) for line in done.stdout.splitlines()] == [1048576] * 3
+
+
+def test_more_than_the_limit_is_cut_and_said(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("klops.remote.shell.OUTPUT_LIMIT", 1000)
+    done = remote.run(["head", "-c", "100000", "/dev/zero"])
+    assert (len(done.stdout), done.truncated, done.rc) == (1000, True, 0)
+
+
+def test_large_input_while_output_is_not_read_first(remote: Remote) -> None:
+    data = os.urandom(8 * 1024 * 1024)
+    assert remote.run(["cat"], stdin=data).stdout == data
+
+
+def test_input_that_nobody_reads(remote: Remote) -> None:
+    assert remote.run(["true"], stdin=bytes(8 * 1024 * 1024), timeout=20).rc == 0
+
+
+def test_a_child_that_holds_the_streams(remote: Remote) -> None:
+    started = time.monotonic()
+    done = remote.run(["sh", "-c", "sleep 987.1 & echo $!; exit 3"], check=False)
+    assert time.monotonic() - started < 3
+    assert done.rc == 3
+    child = int(done.stdout)
+    assert running("sleep", "987.1") == [child]  # a detached child is not klops' to end
+    os.kill(child, 15)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_timeout_leaves_no_process(remote: Remote, stubborn: bool) -> None:
+    trap = "trap '' TERM; " if stubborn else ""
+    started = time.monotonic()
+    with pytest.raises(CommandTimeout, match="was ended"):
+        remote.run(["sh", "-c", f"{trap}sleep 987.2; sleep 987.2"], timeout=1)
+    assert time.monotonic() - started < 6
+    assert running("sleep", "987.2") == []
+    assert remote.run(["echo", "fine"]).text == "fine\n"
+
+
+def test_a_timeout_in_the_middle_of_output(remote: Remote) -> None:
+    with pytest.raises(CommandTimeout):
+        remote.run(["yes", "987.3"], timeout=1)
+    assert running("yes", "987.3") == []
+
+
+def test_closing_from_another_thread_ends_the_command(remote: Remote) -> None:
+    def close_when_it_runs() -> None:
+        until_runs("sleep", "987.4")
+        remote.close()
+
+    closer = threading.Thread(target=close_when_it_runs)
+    closer.start()
+    with pytest.raises(Interrupted):
+        remote.run(["sleep", "987.4"])
+    closer.join()
+    assert running("sleep", "987.4") == []
+
+
+def test_an_interrupt_in_a_sink_ends_the_command(remote: Remote) -> None:
+    def interrupt(_: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        remote.stream(["sh", "-c", "echo x; sleep 987.5"], on_stdout=interrupt, on_stderr=interrupt)
+    assert running("sleep", "987.5") == []
+
+
+def test_output_comes_as_it_is_made(remote: Remote) -> None:
+    seen: list[tuple[bytes, float]] = []
+    text = "echo one; sleep 0.5; echo two; exit 6"
+    rc = remote.stream(
+        ["sh", "-c", text],
+        on_stdout=lambda data: seen.append((data, time.monotonic())),
+        on_stderr=lambda data: None,
+    )
+    assert rc == 6
+    assert [data for data, _ in seen] == [b"one\n", b"two\n"]
+    assert seen[1][1] - seen[0][1] > 0.3
+
+
+def test_reads_in_one_command(remote: Remote, tmp_path: Path) -> None:
+    blob = os.urandom(5000) + b"\n@@x\n"
+    (tmp_path / "blob").write_bytes(blob)
+    before = remote.commands_run
+    replies = remote.read(
+        [
+            FileRead("blob", str(tmp_path / "blob")),
+            FileRead("same", str(tmp_path / "blob")),
+            FileRead("absent", str(tmp_path / "absent")),
+            ListRead("list", (str(tmp_path), str(tmp_path / "absent"))),
+            CommandRead("command", ("cat", "-")),
+        ]
+    )
+    assert remote.commands_run == before + 1
+    assert replies["blob"].stdout == replies["same"].stdout == blob
+    assert replies["absent"].rc == ABSENT
+    assert replies["list"].rc != 0
+    assert b"No such file" in replies["list"].stderr
+    assert (replies["command"].rc, replies["command"].stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o755])
+def test_put(remote: Remote, tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a" / "it's new" / "file"
+    before = remote.commands_run
+    old = os.umask(0o077)
+    try:
+        remote.put(b"\0binary\xff" * 1000, str(path), mode=mode)
+        remote.put(b"second", str(path), mode=mode)
+    finally:
+        os.umask(old)
+    assert remote.commands_run == before + 2
+    assert path.read_bytes() == b"second"
+    assert path.stat().st_mode & 0o7777 == mode
+    assert path.parent.stat().st_mode & 0o777 == 0o755
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_put_that_fails_leaves_nothing(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CommandFailed, match="is a directory"):
+        remote.put(b"x", str(tmp_path / "folder"))
+    (tmp_path / "plain").write_text("")
+    with pytest.raises(CommandFailed, match="was not written"):
+        remote.put(b"x", str(tmp_path / "plain" / "below"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "plain"]
+
+
+def test_put_of_a_cut_stream_leaves_the_old_file(sshd: Sshd, tmp_path: Path) -> None:
+    from klops.remote.script import put_argv
+
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    argv = put_argv(str(path), 1000, 0o644, "token")
+    done = subprocess.run(argv, input=bytes(960), capture_output=True, check=False)
+    assert done.returncode == 74
+    assert b"960 of 1000 bytes arrived" in done.stderr
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_connections(remote: Remote, sshd: Sshd) -> None:
+    stream = remote.connect("127.0.0.1", sshd.port, timeout=5)
+    stream.settimeout(5)
+    assert stream.recv(4) == b"SSH-"
+    stream.close()
+    with pytest.raises(OSError, match=r"refused|failed"):
+        remote.connect("127.0.0.1", 1, timeout=5)
+
+
+def test_a_clone_works_beside(remote: Remote) -> None:
+    other = remote.clone()
+    before = remote.commands_run
+    seen: list[str] = []
+    beside = threading.Thread(target=lambda: seen.append(other.run(["echo", "beside"]).text))
+    beside.start()
+    assert remote.run(["sh", "-c", "sleep 0.3; echo main"]).text == "main\n"
+    beside.join()
+    assert seen == ["beside\n"]
+    assert remote.commands_run == before + 2
+    other.close()
+    assert remote.run(["echo", "still"]).text == "still\n"

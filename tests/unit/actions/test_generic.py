@@ -1,0 +1,231 @@
+"""Generic actions carried out for real on this machine, in a temporary folder."""
+
+from __future__ import annotations
+
+import http.server
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klops.remote.base import Remote
+from klops.remote.fake import FakeRemote
+from klops.remote.local import LocalRemote
+from tests.unit.playbook.support import Lab, Ran
+
+
+class Here(Lab):
+    """A lab whose host is this machine."""
+
+    def both(self, text: str, **options: Any) -> tuple[Ran, Ran, Ran]:
+        """Check, run, run again."""
+        return (
+            self.tasks(text, check=True, **options),
+            self.tasks(text, **options),
+            self.tasks(text, **options),
+        )
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    """This machine."""
+
+    def local(_: FakeRemote) -> Remote:
+        return LocalRemote("h1")
+
+    folder = tmp_path / "playbook"
+    folder.mkdir()
+    (tmp_path / "host").mkdir()
+    inventory = f"all: {{hosts: {{h1: {{dir: {tmp_path}/host}}}}}}"
+    return Here(folder, inventory=inventory, wrap=local)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """The folder that tasks work in."""
+    return tmp_path / "host"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_copy_and_template(here: Here, host: Path) -> None:
+    (here.folder / "files").mkdir()
+    (here.folder / "files" / "blob").write_bytes(b"\x00\xff")
+    (here.folder / "templates").mkdir()
+    (here.folder / "templates" / "conf.j2").write_text("{% for n in ports %}\nport {{ n }}\n{% endfor %}\n")
+    (host / "conf").write_text("port 1\n")
+    (host / "conf").chmod(0o600)
+    text = """\
+        - copy: {src: blob, dest: "{{ dir }}/new/blob", mode: 0640}
+        - copy: {content: {a: [1]}, dest: "{{ dir }}/x.json"}
+        - template: {src: conf.j2, dest: "{{ dir }}/", mode: "0644"}
+          vars: {ports: [1, 2]}
+        """
+    check, first, second = here.both(text)
+    assert check.statuses() == first.statuses() == ["changed"] * 3
+    assert second.statuses() == ["ok"] * 3
+    assert second.result.remote_commands == {"h1": 1}
+    assert (host / "new" / "blob").read_bytes() == b"\x00\xff"
+    assert mode(host / "new" / "blob") == 0o640
+    assert (host / "x.json").read_text() == '{"a": [1]}'
+    assert (host / "conf").read_text() == "port 1\nport 2\n"
+    assert mode(host / "conf") == 0o644
+    change = check.task(2).changes[0]
+    assert (change.before, change.after) == ("port 1\n", "port 1\nport 2\n")
+    assert check.task(0).changes[0].before is None
+
+
+def test_file_states(here: Here, host: Path) -> None:
+    (host / "old").mkdir()
+    (host / "old" / "inner").write_text("")
+    (host / "plain").write_text("")
+    (host / "plain").chmod(0o600)
+    text = """\
+        - file: {path: "{{ dir }}/a/b", state: directory, mode: 02750}
+        - file: {path: "{{ dir }}/plain", mode: u}
+          when: false
+        - file: {path: "{{ dir }}/plain", mode: 644}
+        - file: {path: "{{ dir }}/link", src: "{{ dir }}/plain", state: link}
+        - file: {path: "{{ dir }}/old", state: absent}
+        - file: {path: "{{ dir }}/a", mode: 0700}
+        """.replace('- file: {path: "{{ dir }}/plain", mode: u}\n          when: false\n        ', "")
+    check, first, second = here.both(text)
+    # in check mode the folder isn't there yet, so its mode can't be looked at
+    assert check.statuses() == ["changed"] * 4 + ["failed"]
+    assert first.statuses() == ["changed"] * 5
+    assert second.statuses() == ["ok"] * 5
+    assert mode(host / "a" / "b") == 0o2750
+    assert mode(host / "a") == 0o700
+    assert mode(host / "plain") == 0o644
+    assert (host / "link").resolve() == host / "plain"
+    assert not (host / "old").exists()
+
+
+def test_file_refuses_to_replace_another_kind(here: Here, host: Path) -> None:
+    (host / "plain").write_text("")
+    ran = here.tasks('- file: {path: "{{ dir }}/plain", state: directory}')
+    assert "is a file, not a folder" in str(ran.result.errors["h1"])
+    assert here.tasks('- file: {path: "{{ dir }}/none", state: file}').statuses() == ["failed"]
+    assert here.tasks('- file: {path: "{{ dir }}/t", state: touch}').statuses() == ["changed"]
+    assert (host / "t").exists()
+
+
+def test_command(here: Here, host: Path) -> None:
+    ran = here.tasks(
+        """\
+        - command: sh -c 'cat; pwd; echo err >&2'
+          args: {chdir: "{{ dir }}", stdin: from stdin}
+          register: out
+        - debug: {msg: "{{ out.stdout_lines }} {{ out.stderr }} {{ out.rc }}"}
+        - command: {argv: [touch, a file, $HOME], chdir: "{{ dir }}", creates: a file}
+        - command: {argv: [touch, a file], chdir: "{{ dir }}", creates: a file}
+        - command: {cmd: rm absent, chdir: "{{ dir }}", removes: absent}
+        - command: sh -c 'echo why >&2; exit 3'
+        """
+    )
+    assert ran.statuses() == ["changed", "ok", "changed", "ok", "ok", "failed"]
+    assert ran.task(1).message == f"['from stdin', '{host}'] err 0"
+    assert sorted(path.name for path in host.iterdir()) == ["$HOME", "a file"]
+    assert ran.task(5).values["rc"] == 3
+    assert ran.task(5).message.endswith("ended with 3: why")
+
+
+def test_wait_for_a_path_and_a_port(here: Here, host: Path, server: str) -> None:
+    port = server.rsplit(":", 1)[1]
+    ran = here.tasks(
+        f"""\
+        - wait_for: {{port: {port}, timeout: 5}}
+        - wait_for: {{path: "{{{{ dir }}}}", state: present}}
+        - wait_for: {{path: "{{{{ dir }}}}/none", state: absent}}
+        - wait_for: {{path: "{{{{ dir }}}}/none", timeout: 0.2, sleep: 0.1}}
+        """
+    )
+    assert ran.statuses() == ["ok", "ok", "ok", "failed"]
+    assert ran.result.errors["h1"].code == "timeout"
+    assert ran.locks == []
+    assert here.tasks(f"- wait_for: {{port: {port}}}", check=True).statuses() == ["unknown"]
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Says what it was asked."""
+
+    def do_GET(self) -> None:
+        self._answer(401 if self.headers.get("Authorization") != "Bearer k" else 200)
+
+    def do_POST(self) -> None:
+        self._answer(201)
+
+    def _answer(self, status: int) -> None:
+        body = (
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            or b'{"path": "%s"}' % self.path.encode()
+        )
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """A web server of this test."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{made.server_address[1]}"
+        made.shutdown()
+        thread.join()
+
+
+def test_uri(here: Here, server: str) -> None:
+    ran = here.tasks(
+        f"""\
+        - uri: {{url: "{server}/a?b=c", headers: {{Authorization: Bearer k}}, return_content: true}}
+          register: got
+        - debug: {{msg: "{{{{ got.json.path }}}} {{{{ got.status }}}} {{{{ got.content_type }}}}"}}
+        - uri: {{url: "{server}/", status_code: [200, 401]}}
+        - uri: {{url: "{server}/", method: POST, body: {{x: 1}}, body_format: json, status_code: 201}}
+          register: posted
+        - debug: {{msg: "{{{{ posted.json.x }}}}"}}
+        - uri: {{url: "{server}/"}}
+        """
+    )
+    assert ran.statuses() == ["ok", "ok", "ok", "ok", "ok", "failed"]
+    assert ran.task(1).message == "/a?b=c 200 application/json"
+    assert ran.task(4).message == "1"
+    assert ran.result.errors["h1"].code == "http-status"
+
+
+def test_uri_when_nobody_answers(here: Here, server: str) -> None:
+    ran = here.tasks("- uri: {url: 'http://127.0.0.1:1/'}")
+    assert ran.result.errors["h1"].code == "no-answer"
+
+
+def test_assert_fail_and_debug(here: Here) -> None:
+    ran = here.tasks(
+        """\
+        - assert: {that: [1 < 2, dir is defined]}
+        - assert: {that: "dir == 'x'", fail_msg: wrong folder}
+        """
+    )
+    assert ran.statuses() == ["ok", "failed"]
+    error = ran.result.errors["h1"]
+    assert (error.code, str(error), error.hint) == ("assertion", "wrong folder", "does not hold: dir == 'x'")
+    assert here.tasks("- assert: {that: dir}").result.errors["h1"].code == "condition"
+    assert str(here.tasks("- fail: {msg: enough}").result.errors["h1"]) == "enough"
+    assert here.tasks("- debug:").task(0).message == "Hello world!"
+
+
+def test_local_files_that_are_not_there(here: Here) -> None:
+    error = here.tasks("- copy: {src: nothing, dest: /tmp/x}", check=True).result.errors["h1"]
+    assert error.code == "local-file"
+    assert str(here.folder / "files" / "nothing") in error.hint

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from klops.actions import services_wait
+from klops.actions.services_steps import CheckFree, Place, StartUnit, Verb
+from klops.actions.services_wait import Lines, WaitReady
+from klops.errors import AgentError, AuthenticationFailed, ConnectionLost, HostUnreachable, TaskFailed
+from klops.remote.base import Reply
+from klops.remote.fake import Call, reply
+
+from .support import Stage
+
+PLACE = Place(("docker",), "klops", "python3", "/k")
+SPEC = {
+    "name": "main",
+    "argv": ["vllm", "serve", "/m"],
+    "cards": [{"index": 4}, {"index": 5}],
+    "tp": 2,
+    "stop": {"timeout": 30.0},
+}
+
+
+def test_start_sends_the_secret_on_standard_input_only() -> None:
+    stage = Stage()
+    stage.remote.on(" start main", '{"state": "starting"}')
+    step = StartUnit(PLACE, SPEC, {"VLLM_API_KEY": 'S3cr3t-é"$x'}, "")
+    step.carry_out(stage.ctx)
+    (call,) = stage.remote.log
+    assert json.loads(call.stdin) == {"spec": SPEC, "secrets": {"VLLM_API_KEY": 'S3cr3t-é"$x'}}
+    assert "S3cr3t" not in call.text
+    assert "S3cr3t" not in repr(step)
+    change = step.change()
+    assert change.what == "start main: vllm serve /m on cards 4,5 (TP=2)"
+    assert "S3cr3t" not in f"{change}"
+
+
+def test_the_agents_own_error_is_passed_on() -> None:
+    stage = Stage()
+    said = {"error": {"code": "bad-name", "message": "not a name", "hint": "use letters"}}
+    stage.remote.on(" stop main", reply("warning: x\n" + json.dumps(said), rc=1))
+    with pytest.raises(AgentError, match="stop main: not a name") as raised:
+        Verb(PLACE, "stop", "main", "", 30).carry_out(stage.ctx)
+    assert (raised.value.code, raised.value.hint) == ("bad-name", "use letters")
+
+
+def test_an_agent_that_does_not_run() -> None:
+    stage = Stage()
+    stage.remote.on(" stop main", reply(rc=126, stderr='exec: "python3": not found'))
+    with pytest.raises(AgentError, match="not found"):
+        Verb(PLACE, "stop", "main", "", 30).carry_out(stage.ctx)
+
+
+def test_holders_of_stopped_units_fail_and_strangers_warn() -> None:
+    stage = Stage()
+    holders = [
+        {"cpid": 9, "start": 1, "name": "python3", "cards": ["/dev/xpu0"], "unit": None},
+        {"cpid": 10, "start": 1, "name": "VLLM::Worker_TP", "cards": ["/dev/xpu1"], "unit": "other"},
+    ]
+    stage.remote.on(" holders ", json.dumps({"holders": holders}))
+    CheckFree(PLACE, ("main",)).carry_out(stage.ctx)
+    assert stage.warnings == [
+        "cards are held by processes of no unit: python3 (pid 9 in the container) holds /dev/xpu0"
+    ]
+    with pytest.raises(TaskFailed, match="VLLM::Worker_TP") as raised:
+        CheckFree(PLACE, ("other",)).carry_out(stage.ctx)
+    assert raised.value.code == "cards-held"
+
+
+def test_lines_out_of_pieces() -> None:
+    lines = Lines()
+    assert lines.feed(b'motd\n{"state": "sta') == []
+    assert lines.feed(b'rting"}\n{"state": "ready"}\n[1]\n{"half') == [
+        {"state": "starting"},
+        {"state": "ready"},
+    ]
+    assert lines.last == {"state": "ready"}
+
+
+def wait(stage: Stage, *answers: Reply | Exception) -> object:
+    left = list(answers)
+
+    def answer(_: Call) -> Reply | Exception:
+        return left.pop(0)
+
+    stage.remote.on(" wait main --timeout ", answer)
+    return WaitReady(PLACE, "h", "main", 60).carry_out(stage.ctx)
+
+
+def out(*lines: dict[str, object], rc: int = 0, stderr: str = "") -> Reply:
+    return reply("".join(json.dumps(line) + "\n" for line in lines), rc=rc, stderr=stderr)
+
+
+@pytest.fixture(autouse=True)
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    taken: list[float] = []
+    monkeypatch.setattr("klops.actions.services_wait.time.sleep", taken.append)
+    return taken
+
+
+def test_progress_is_passed_on() -> None:
+    stage = Stage()
+    wait(
+        stage,
+        out(
+            {"state": "starting", "line": "Loading safetensors: 50%", "percent": 50, "restarts": 0},
+            {"state": "starting", "line": "x", "percent": None, "restarts": 2},
+            {"state": "ready", "line": "", "percent": None},
+        ),
+    )
+    assert [(p.message, p.percent) for p in stage.progress] == [
+        ("main starting: Loading safetensors: 50%", 50.0),
+        ("main starting, restarted 2 times: x", None),
+        ("main ready", None),
+    ]
+
+
+def test_a_lost_connection_is_waited_through(naps: list[float]) -> None:
+    stage = Stage()
+    wait(stage, ConnectionLost("gone"), HostUnreachable("no route"), out({"state": "ready"}))
+    assert len(naps) == 2
+    assert len(stage.remote.log) == 3
+
+
+@pytest.mark.parametrize("error", [AuthenticationFailed("no"), HostUnreachable("no")])
+def test_but_not_for_ever(error: HostUnreachable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services_wait, "_AWAY", -1.0)
+    with pytest.raises(HostUnreachable):
+        wait(Stage(), error)
+
+
+def test_a_failed_service_shows_why() -> None:
+    last: dict[str, object] = {
+        "state": "failed",
+        "error": "engine died",
+        "log": [f"line {n}" for n in range(30)],
+    }
+    with pytest.raises(TaskFailed) as raised:
+        wait(Stage(), out({"state": "starting"}, last, rc=1))
+    assert raised.value.code == "service-failed"
+    assert raised.value.hint == "klops logs h -s main"
+    assert raised.value.message.startswith("main failed: engine died\nits last lines:\nline 18")
+
+
+def test_out_of_time() -> None:
+    with pytest.raises(TaskFailed, match="not ready within 60 s: starting; its last line: Loading") as raised:
+        wait(Stage(), out({"state": "starting", "line": "Loading"}, rc=3))
+    assert raised.value.code == "service-timeout"
+    assert "start_timeout" in raised.value.hint
+
+
+def test_a_wait_that_breaks_is_not_taken_for_ready() -> None:
+    with pytest.raises(AgentError, match="No such container"):
+        wait(Stage(), out(rc=1, stderr="Error: No such container: klops"))

@@ -1,0 +1,192 @@
+"""A root with a real agent on it, held by real processes, serving a stand-in server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import klops
+from klops.agent.digests import spec_digest
+from klops.remote import agentpackage
+
+STANDIN = Path(klops.__file__).parent / "sim" / "vllm.py"
+KEY = "k'e\"y $HOME `x` \\ end"
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(what: str, look: Callable[[], Any], timeout: float = 30.0) -> Any:
+    """Wait until ``look`` gives something true, and return that."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.03)
+    raise AssertionError(f"not within {timeout:g} s: {what}")
+
+
+class Site:
+    """One root. ``python`` runs the agent."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.root = folder / "root"
+        self.python = python
+        self.holds: list[subprocess.Popen[bytes]] = []
+        self.env = {"PATH": f"{folder / 'bin'}:{os.defpath}", "HOME": str(folder), "IN_SUPERVISOR": "yes"}
+        self.install(agentpackage.build())
+        program = folder / "bin" / "vllm"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {python} -S {STANDIN} "$@"\n')
+        program.chmod(0o755)
+        self.model = folder / "model"
+        self.model.mkdir()
+        (self.model / "config.json").write_text("{}")
+        self.devices = folder / "dev"
+        self.devices.mkdir()
+
+    def install(self, package: agentpackage.AgentPackage) -> None:
+        """Put a package where klops puts it, and make it the current one."""
+        (self.root / "agent").mkdir(parents=True, exist_ok=True)
+        (self.root / "agent" / f"{package.digest}.pyz").write_bytes(package.data)
+        new = self.root / "agent" / "new"
+        new.symlink_to(f"{package.digest}.pyz")
+        new.replace(self.root / "agent" / "current")
+
+    def command(self, verb: str, *args: str) -> list[str]:
+        """argv of a verb."""
+        return [
+            self.python,
+            "-I",
+            "-S",
+            str(self.root / "agent" / "current"),
+            verb,
+            *args,
+            "--root",
+            str(self.root),
+        ]
+
+    def hold(self) -> subprocess.Popen[bytes]:
+        """Start the launcher."""
+        self.holds.append(subprocess.Popen(self.command("hold"), env=self.env, start_new_session=True))
+        return self.holds[-1]
+
+    def verb(self, verb: str, *args: str, given: Any = None) -> dict[str, Any]:
+        """Run a verb to its end; what it printed, an error too."""
+        text = json.dumps(given) if given is not None else ""
+        done = subprocess.run(
+            self.command(verb, *args),
+            input=text,
+            capture_output=True,
+            text=True,
+            env=self.env,
+            timeout=120,
+            check=False,
+        )
+        assert not done.stderr, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def spec(self, name: str = "llm", **changes: Any) -> dict[str, Any]:
+        """A specification of the stand-in; ``changes`` replace keys, or merge into those that are objects."""
+        spec: dict[str, Any] = {
+            "schema": 1,
+            "name": name,
+            "argv": [],
+            "env": {"KLOPS_SIM_DEVICE_DIR": "", "KLOPS_SIM_LOAD_SECONDS": "0.1"},
+            "env_script": None,
+            "cards": [],
+            "visible_env": "XPU_VISIBLE_DEVICES",
+            "device_dir": str(self.devices),
+            "tp": 2,
+            "port": free_port(),
+            "model": "tiny",
+            "health": {"start_timeout": 60, "interval": 0.3, "timeout": 5, "failures": 3, "smoke": True},
+            "stop": {"timeout": 5},
+            "restart": {"policy": "always", "delay": 0.2, "max_delay": 1, "limit": 4, "window": 60},
+            "log": {"max_bytes": 1 << 20, "keep": 3},
+        }
+        for key, value in changes.items():
+            spec[key] = {**spec[key], **value} if isinstance(value, dict) else value
+        if not spec["argv"]:
+            spec["argv"] = ["vllm", "serve", str(self.model), "--served-model-name", spec["model"]]
+            spec["argv"] += ["--port", str(spec["port"]), "--tensor-parallel-size", str(spec["tp"])]
+        spec["digest"] = spec_digest(spec)
+        return spec
+
+    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """``start`` with the key of these tests."""
+        return self.verb("start", spec["name"], given={"spec": spec, "secrets": {"VLLM_API_KEY": KEY}})
+
+    def unit(self, name: str = "llm") -> dict[str, Any]:
+        """The unit as ``status`` shows it."""
+        found: dict[str, Any] = self.verb("status")["units"][name]
+        return found
+
+    def reaches(self, state: str, name: str = "llm", timeout: float = 30.0) -> dict[str, Any]:
+        """Wait for a state."""
+
+        def look() -> dict[str, Any] | None:
+            unit = self.unit(name)
+            return unit if unit["state"] == state else None
+
+        found: dict[str, Any] = until(f"{name} is {state}", look, timeout)
+        return found
+
+    def ready_again(self, generation: int, name: str = "llm") -> dict[str, Any]:
+        """Wait until a later generation is ready."""
+
+        def look() -> dict[str, Any] | None:
+            unit = self.unit(name)
+            return unit if unit["state"] == "ready" and unit["generation"] > generation else None
+
+        found: dict[str, Any] = until(f"{name} is ready after generation {generation}", look)
+        return found
+
+    def supervisor(self) -> int:
+        """Pid of the supervisor, once one answers."""
+        return int(until("a supervisor answers", lambda: self.verb("status")["supervisor"])["cpid"])
+
+    def audit(self, event: str) -> list[dict[str, Any]]:
+        """Lines of the audit log."""
+        lines = (self.root / "audit.jsonl").read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["event"] == event]
+
+    def close(self) -> None:
+        """End everything that was started here, by pid."""
+        for hold in self.holds:
+            if hold.poll() is None:
+                hold.send_signal(signal.SIGTERM)
+        for hold in self.holds:
+            hold.wait(timeout=60)
+
+
+def site(folder: Path, python: str = sys.executable) -> Iterator[Site]:
+    """Body of a fixture."""
+    made = Site(folder, python)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie doesn't)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -1,0 +1,89 @@
+"""The supervisor's socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klops.agent import control
+from klops.agent.errors import VerbError
+
+
+@pytest.fixture(params=[10, 200], ids=["short-path", "path-beyond-108-bytes"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder for the socket."""
+    folder = tmp_path / ("r" * int(request.param))
+    folder.mkdir()
+    return str(folder)
+
+
+@pytest.fixture
+def server(run: str) -> Iterator[str]:
+    """A server that answers with what it was asked, or refuses; returns its folder."""
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if "refuse" in request:
+            raise VerbError("no", "refused", "try later")
+        return {"asked": request}
+
+    (Path(run) / "supervisor.sock").touch()  # what a supervisor that was killed left
+    selector = selectors.DefaultSelector()
+    ends, end = os.pipe()
+    selector.register(ends, selectors.EVENT_READ, None)
+    served = control.Server(run, selector, answer)
+
+    def serve() -> None:
+        while True:
+            for key, _ in selector.select():
+                if key.data is None:
+                    return
+                key.data()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield run
+    os.write(end, b".")
+    thread.join(10)
+    served.close()
+    selector.close()
+    os.close(ends)
+    os.close(end)
+    assert list(Path(run).iterdir()) == []
+
+
+def test_question_and_answer(server: str) -> None:
+    assert control.ask(server, {"verb": "status"}) == {"asked": {"verb": "status"}}
+    with pytest.raises(VerbError, match="refused") as caught:
+        control.ask(server, {"refuse": True})
+    assert caught.value.as_json() == {"code": "no", "message": "refused", "hint": "try later"}
+    assert (Path(server) / "supervisor.sock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_silent_client_and_a_rude_one_hold_up_nobody(server: str) -> None:
+    folder = os.open(server, os.O_PATH)
+    silent, rude = (socket.socket(socket.AF_UNIX) for _ in range(2))
+    with silent, rude:
+        for client in (silent, rude):
+            client.connect(f"/proc/self/fd/{folder}/supervisor.sock")
+        silent.sendall(b'{"verb"')
+        rude.sendall(b"[1, 2]\n")
+        assert json.loads(rude.recv(65536))["error"]["code"] == "bad-request"
+        assert control.ask(server, {"verb": "x"}) == {"asked": {"verb": "x"}}
+    os.close(folder)
+
+
+def test_nobody_answers(run: str) -> None:
+    assert control.ask(run, {}) is None
+    (Path(run) / "supervisor.sock").touch()
+    assert control.ask(run, {}) is None
+    assert control.ask(run + "/nowhere", {}) is None
+    with pytest.raises(VerbError, match="no supervisor answers"):
+        control.insist(run, {}, patience=0)

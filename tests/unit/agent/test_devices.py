@@ -1,0 +1,90 @@
+"""Cards by device number, and who holds them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klops.agent import devices, procs
+
+
+def folder_of(tmp_path: Path, **nodes: str) -> str:
+    """A device folder whose nodes lead to devices that every machine has (null 1:3, zero 1:5, full 1:7)."""
+    for name, target in nodes.items():
+        (tmp_path / name).symlink_to(target)
+    return str(tmp_path)
+
+
+def card(index: int, minor: int) -> dict[str, Any]:
+    """A card of a specification."""
+    return {"index": index, "minor": minor, "node": f"/dev/xpu{minor}"}
+
+
+def test_a_card_is_found_by_its_minor_whatever_its_node_is_called(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, xpu0="/dev/full", xpu1="/dev/null", xpu5="/dev/zero", xpuctrl="/dev/random")
+    found, problem = devices.resolve([card(0, 7), card(1, 3)], folder)
+    assert (problem, [node.path for node in found]) == ("", [f"{folder}/xpu0", f"{folder}/xpu1"])
+    # what runtimes call them: the rank of the minor among the card nodes present, 3 < 5 < 7
+    assert devices.ranks(found, folder) == [2, 0]
+
+
+def test_a_missing_card_is_named_and_no_other_takes_its_place(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, xpu4="/dev/null")
+    _, problem = devices.resolve([card(2, 3), card(3, 4)], folder)
+    where = f"card 3 (minor 4, {folder}/xpu4) is not in this container"
+    assert problem == f"{where}: the node of that name is another device"
+
+
+def test_a_plain_file_is_no_card(tmp_path: Path) -> None:
+    (tmp_path / "xpu3").write_text("")
+    _, problem = devices.resolve([card(1, 3)], str(tmp_path))
+    assert problem == f"card 1 (minor 3, {tmp_path}/xpu3) is not a character device in this container"
+    _, problem = devices.resolve([card(1, 4)], str(tmp_path))
+    assert problem == f"card 1 (minor 4, {tmp_path}/xpu4) is not in this container"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making device nodes needs root")
+def test_numbers_that_dont_count_from_0_leave_the_name(tmp_path: Path) -> None:
+    for number in range(2):
+        os.mknod(tmp_path / f"xpu{number}", 0o600 | 0o020000, os.makedev(4, 20 + number))
+    found, problem = devices.resolve([card(0, 1)], str(tmp_path))
+    assert (problem, devices.ranks(found, str(tmp_path))) == ("", [1])
+
+
+HOLD = """
+import ctypes, os, sys
+fd = os.open(sys.argv[2], os.O_RDWR)
+if sys.argv[1] == "mapped":
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    assert libc.mmap(None, 4096, 3, 2, fd, ctypes.c_long(0)) not in (None, ctypes.c_void_p(-1).value)
+    os.close(fd)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "mapped"])
+def test_holders_by_descriptor_and_by_mapping(tmp_path: Path, how: str) -> None:
+    if how == "mapped":
+        if os.geteuid() != 0:
+            pytest.skip("making device nodes needs root")
+        os.mknod(tmp_path / "xpu0", 0o600 | 0o020000, Path("/dev/zero").stat().st_rdev)
+        folder = str(tmp_path)
+    else:
+        folder = folder_of(tmp_path, xpu0="/dev/full")
+    watched = devices.nodes(folder)
+    command = [sys.executable, "-S", "-c", HOLD, how, f"{folder}/xpu0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        process = procs.read(holder.pid)
+        assert process is not None
+        assert devices.holders([process], watched) == ({holder.pid: [f"{folder}/xpu0"]}, [])
+        holder.communicate()
+    assert devices.holders([process], watched) == ({}, [])

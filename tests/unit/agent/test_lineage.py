@@ -1,0 +1,98 @@
+"""Who belongs to a unit, and who never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from klops.agent import identity
+from klops.agent.lineage import Lineage, owners
+from klops.agent.procs import Process
+
+
+def process(
+    pid: int, ppid: int, session: int = 0, pgrp: int = 0, start: int = 0, state: str = "S"
+) -> Process:
+    """One line of a made-up table."""
+    return Process(pid, ppid, pgrp or session or pid, session or pid, state, start or pid * 10, f"p{pid}")
+
+
+def table(*processes: Process) -> dict[int, Process]:
+    """A made-up table."""
+    return {p.pid: p for p in processes}
+
+
+INIT, LAUNCHER, SUPERVISOR = process(1, 0), process(6, 1), process(7, 6, session=6)
+NEVER = (0, 1, 6, 7)
+
+
+@pytest.fixture
+def lineage(tmp_path: Path) -> Lineage:
+    """A lineage with its root, 20, on record."""
+    made = Lineage(str(tmp_path / "lineage.jsonl"))
+    made.record(process(20, 7, session=6), 1)  # as it is before the gate has its own session
+    return made
+
+
+def tree(*more: Process) -> dict[int, Process]:
+    """API server 20, engine 21, workers 22 and 23, and what a test adds."""
+    members = [process(20, 7), process(21, 20, 20), process(22, 21, 20), process(23, 21, 20)]
+    return table(INIT, LAUNCHER, SUPERVISOR, *members, *more)
+
+
+def pids(processes: list[Process]) -> list[int]:
+    """Sorted pids."""
+    return sorted(p.pid for p in processes)
+
+
+def test_the_session_of_the_supervisor_is_never_taken_for_the_units(lineage: Lineage) -> None:
+    stranger = process(30, 6, session=6)
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, process(20, 7, session=6), stranger), 1, NEVER)
+    assert list(lineage.members) == [(20, 200)]
+
+
+def test_descendants_orphans_and_sessions(lineage: Lineage) -> None:
+    assert pids(lineage.grow(tree(), 1, NEVER)) == [21, 22, 23]
+    # the API server and the engine are killed; a worker's child was born meanwhile, in the same session
+    orphans = table(INIT, LAUNCHER, SUPERVISOR, process(22, 7, 20), process(23, 7, 20), process(24, 22, 20))
+    assert pids(lineage.grow(orphans, 1, NEVER)) == [24]
+    assert pids(lineage.living(orphans)) == [22, 23, 24]
+    # one more, whose parent was never seen: the session gives it away
+    assert pids(lineage.grow({**orphans, 25: process(25, 7, 20)}, 1, NEVER)) == [25]
+
+
+def test_a_session_seen_empty_is_closed_for_good(lineage: Lineage) -> None:
+    lineage.grow(tree(), 1, NEVER)
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR), 1, NEVER)
+    reused = table(INIT, LAUNCHER, SUPERVISOR, process(20, 1, start=9000), process(50, 20, 20, start=9001))
+    orphaned = table(INIT, LAUNCHER, SUPERVISOR, process(50, 1, 20, start=9001))
+    for strangers in (reused, orphaned):
+        assert lineage.grow(strangers, 1, NEVER) == []
+        assert lineage.living(strangers) == []
+        assert Lineage(lineage.path).unrecorded(strangers, NEVER) == []
+
+
+def test_a_reused_pid_is_a_stranger_and_so_are_its_children(lineage: Lineage) -> None:
+    lineage.grow(tree(), 1, NEVER)
+    strangers = tree(process(22, 1, start=9000), process(60, 22, 22, start=9001))
+    assert lineage.grow(strangers, 1, NEVER) == []
+    assert 22 not in pids(lineage.living(strangers))
+
+
+def test_what_is_on_disk_is_read_back_but_not_from_another_boot(
+    lineage: Lineage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lineage.grow(tree(), 3, NEVER)
+    with Path(lineage.path).open("a") as file:
+        file.write('{"boot": "cut sh')
+    again = Lineage(lineage.path)
+    assert again.members == lineage.members
+    assert owners([("llm", again)], tree(process(26, 23, 26))) == dict.fromkeys((20, 21, 22, 23, 26), "llm")
+    monkeypatch.setattr(identity, "_here", [("another-boot", 1)])
+    assert Lineage(lineage.path).members == {}
+
+
+def test_zombies_are_known_but_dont_live(lineage: Lineage) -> None:
+    lineage.grow(tree(process(24, 21, 20, state="Z")), 1, NEVER)
+    assert pids(lineage.living(tree(process(24, 21, 20, state="Z")))) == [20, 21, 22, 23]

@@ -1,0 +1,105 @@
+"""Logs: rotation under a writer, following over it, progress and the first error."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from klops.agent import logs
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "percent"),
+    [
+        ("", "", None),
+        ("one\ntwo\n", "two", None),
+        (
+            "Loading:   0%|   | 0/4\rLoading:  25%|#  | 1/4\rLoading:  50%|## | 2/4",
+            "Loading:  50%|## | 2/4",
+            50.0,
+        ),
+        ("\x1b[32mCapturing 100%\x1b[0m\n\n", "Capturing 100%", 100.0),
+        ("memory use 900% of 45.5 %\n", "memory use 900% of 45.5 %", 45.5),
+        (b"\xff\xfe bytes\n".decode("latin-1"), "\xff\xfe bytes", None),
+    ],
+)
+def test_last_line_and_percentage(tmp_path: Path, text: str, line: str, percent: float | None) -> None:
+    path = tmp_path / "log"
+    path.write_text(text, encoding="utf-8")
+    assert logs.progress(str(path)) == (line, percent)
+
+
+TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("INFO fine\n", ""),
+        ("INFO a\nERROR first thing\nRuntimeError: second\n", "ERROR first thing"),
+        (
+            f"{TRACE} Traceback (most recent call last):\n{TRACE}   File x\n{TRACE} ValueError: no such model\n",
+            "ValueError: no such model",
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\n    raise y\nOSError: [28]\nlater\n",
+            "OSError: [28]",
+        ),
+    ],
+)
+def test_first_error(tmp_path: Path, text: str, error: str) -> None:
+    path = tmp_path / "log"
+    path.write_text("old ERROR\n" + text)
+    assert logs.first_error(str(path), len("old ERROR\n")) == error
+
+
+def test_a_follower_gets_every_byte_over_rotations(tmp_path: Path) -> None:
+    path = str(tmp_path / "llm.log")
+    writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    follower = logs.Follower(path, 0)
+    got = b""
+    for number in range(6):
+        os.write(writer, b"line %d\n" % number)
+        if number % 2:
+            got += follower.new()
+            os.write(writer, b"unread %d\n" % number)
+            logs.mark(path, 1000.0 + number)
+            logs.rotate(path, keep=2)
+            assert os.fstat(writer).st_size == 0
+    got += follower.new()
+    os.close(writer)
+    assert got.decode() == "".join(f"line {n}\n" + (f"unread {n}\n" if n % 2 else "") for n in range(6))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        "llm.log",
+        "llm.log.1",
+        "llm.log.1.marks",
+        "llm.log.2",
+        "llm.log.2.marks",
+    ]
+    assert (tmp_path / "llm.log.1").stat().st_mode & 0o777 == 0o600
+
+
+def printed(path: str, lines: int, since: float | None = None) -> bytes:
+    """What is printed without following."""
+    out: list[bytes] = []
+    logs.print_log(path, lines, since, follow=False, stop=None, write=out.append)
+    return b"".join(out)
+
+
+def test_the_last_lines_and_since(tmp_path: Path) -> None:
+    path = str(tmp_path / "llm.log")
+    with Path(path).open("wb") as file:
+        for number in range(20000):
+            file.write(b"line %d\n" % number)
+            if number % 1000 == 0:
+                file.flush()
+                logs.mark(path, 5000.0 + number)
+    assert printed(path, 3) == b"line 19997\nline 19998\nline 19999\n"
+    assert printed(path, 10**6).count(b"\n") == 20000
+    assert printed(path, 0) == b""
+    assert printed(path, 3, since=5000.0 + 18500).startswith(b"line 18001\n")
+    assert printed(path, 3, since=1.0).count(b"\n") == 20000
+    logs.rotate(path, 2)
+    assert printed(path, 3, since=5000.0 + 18500).startswith(b"line 18001\n")

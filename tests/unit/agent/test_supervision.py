@@ -1,0 +1,375 @@
+"""Units under a real supervisor and launcher, with the stand-in server: what dies, lives and comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klops.agent import procs
+from klops.agent.digests import secret_digest
+from klops.remote import agentpackage
+from tests.unit.agent.site import KEY, Site, alive, until
+from tests.unit.agent.test_package import interpreters
+
+
+#: This interpreter, the oldest and the newest that this machine has.
+SOME = list(dict.fromkeys([interpreters()[0], *interpreters()[1:2], interpreters()[-1]]))
+
+
+def get(port: int, key: str = KEY) -> int:
+    """Status of ``GET /v1/models``; 0 when nobody answers."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models")
+    request.add_header("Authorization", f"Bearer {key}")
+    try:
+        with urllib.request.urlopen(request, timeout=5) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except OSError:
+        return 0
+
+
+def roots(port: int) -> list[int]:
+    """Living API servers of a port, looked for from outside."""
+    return [
+        p.pid
+        for p in procs.table().values()
+        if p.alive and f"--port {port} " in procs.title(p.pid) and p.pid == p.session
+    ]
+
+
+@contextmanager
+def one_at_a_time(port: int) -> Iterator[None]:
+    """Watch from outside that no API server runs beside anything of an earlier one."""
+    ended, wrong = threading.Event(), []
+    sessions: set[int] = set()
+
+    def watch() -> None:
+        while not ended.is_set():
+            sessions.update(roots(port))
+            living = {p.session for p in procs.table().values() if p.alive and p.session in sessions}
+            if len(living) > 1:
+                wrong.append(living)
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield
+    ended.set()
+    thread.join(10)
+    assert not wrong
+
+
+@pytest.mark.parametrize("python", SOME, ids=[f"python{number}" for number in range(len(SOME))])
+def test_a_life(site: Site, python: str) -> None:
+    site.python = python
+    hold = site.hold()
+    site.supervisor()
+    spec = site.spec()
+    began = site.start(spec)
+    assert (began["state"], began["desired"]) == ("starting", "running")
+    with one_at_a_time(spec["port"]):
+        lines = subprocess.run(
+            site.command("wait", "llm", "--timeout", "30"), capture_output=True, text=True, check=True
+        )
+        first, last = (json.loads(lines.stdout.splitlines()[n]) for n in (0, -1))
+        assert (first["state"], last["state"]) == ("starting", "ready")
+        assert (get(spec["port"]), get(spec["port"], "wrong")) == (200, 401)
+        unit = site.unit()
+        secret = unit["secret"]
+        assert secret["digest"] == secret_digest(secret["salt"], {"VLLM_API_KEY": KEY})
+        assert (unit["digest"], unit["generation"], unit["restarts"]) == (spec["digest"], 1, 0)
+        assert len(unit["lineage"]) == 5
+        # the same again changes nothing
+        assert site.start(spec)["cpid"] == unit["cpid"]
+
+        os.kill(unit["cpid"], signal.SIGKILL)
+        second = site.ready_again(1)
+        assert second["restarts"] == 1
+        assert not any(alive(member["cpid"]) for member in unit["lineage"])
+
+        before = site.supervisor()
+        os.kill(before, signal.SIGKILL)
+        began_at = time.monotonic()
+        until("another supervisor", lambda: site.supervisor() != before)
+        assert time.monotonic() - began_at < 1.5
+        same = until("it is checked again", lambda: (u := site.unit())["health"]["ok"] and u)
+        for key in ("cpid", "start", "generation", "restarts", "state", "since"):
+            assert same[key] == second[key]
+
+        engine = next(m for m in same["lineage"] if m["name"].startswith("VLLM::Engine"))
+        os.kill(engine["cpid"], signal.SIGKILL)
+        third = site.ready_again(2)
+        assert third["restarts"] == 2
+
+    stopped = site.verb("stop", "llm")
+    assert (stopped["state"], stopped["desired"], stopped["lineage"]) == ("stopped", "stopped", [])
+    assert (roots(spec["port"]), get(spec["port"])) == ([], 0)
+    assert not any(alive(member["cpid"]) for member in third["lineage"])
+    hold.send_signal(signal.SIGTERM)
+    assert hold.wait(20) == 0
+    assert site.verb("status")["units"]["llm"]["state"] == "stopped"
+
+
+def test_two_storms_of_kills(held: Site) -> None:
+    spec = held.spec(
+        env={"KLOPS_SIM_LOAD_SECONDS": "0.3"}, restart={"limit": 100, "delay": 0.05, "max_delay": 0.1}
+    )
+    held.start(spec)
+    with one_at_a_time(spec["port"]):
+        # whoever is there, in whatever phase: API servers, then supervisors too
+        for storm, seconds in (("root", 3.0), ("both", 4.0)):
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                for pid in roots(spec["port"]):
+                    os.kill(pid, signal.SIGKILL)
+                if storm == "both":
+                    found = held.verb("status")["supervisor"]
+                    if found:
+                        os.kill(found["cpid"], signal.SIGKILL)
+                time.sleep(0.4)
+        unit = held.reaches("ready", timeout=60)
+    assert unit["generation"] > 4
+    assert unit["restarts"] == unit["generation"] - 1
+    held.verb("stop", "llm")
+    assert roots(spec["port"]) == []
+
+
+def test_the_key_is_in_no_command_line_log_or_readable_file(held: Site) -> None:
+    held.start(held.spec())
+    held.reaches("ready")
+    for pid in procs.pids():
+        assert KEY.encode() not in procs.slurp(f"/proc/{pid}/cmdline")
+    shown = [json.dumps(held.verb(verb), ensure_ascii=False) for verb in ("status", "ps")]
+    shown += [(held.root / "log" / "llm.log").read_text(), (held.root / "audit.jsonl").read_text()]
+    for text in shown:
+        assert KEY not in text
+        assert json.dumps(KEY)[1:-1] not in text
+    for path in held.root.rglob("*"):
+        if "agent" not in path.relative_to(held.root).parts and not path.is_symlink():
+            assert path.stat().st_mode & 0o077 == 0, path
+    assert (held.root / "agent" / "current").stat().st_mode & 0o444 == 0o444
+
+
+def test_supervisor_told_to_stop_keeps_what_is_wanted_and_a_new_container_takes_it_up(site: Site) -> None:
+    hold = site.hold()
+    site.start(site.spec())
+    first = site.reaches("ready")
+    hold.send_signal(signal.SIGTERM)
+    assert hold.wait(30) == 0
+    down = site.unit()
+    assert (down["state"], down["desired"], down["cpid"]) == ("stopped", "running", None)
+    assert not any(alive(member["cpid"]) for member in first["lineage"])
+    # what a container that was killed leaves: a state that says ready, of another pid 1
+    path = site.root / "run" / "llm.state.json"
+    state = json.loads(path.read_text())
+    state.update(state="ready", root=[os.getpid(), 1], home="another", was_ready=True)
+    path.write_text(json.dumps(state))
+    site.hold()
+    again = site.ready_again(1)
+    assert (again["restarts"], again["generation"]) == (0, 2)
+
+
+def test_a_start_that_takes_too_long_fails_and_a_restart_clears_it(held: Site) -> None:
+    slow = held.spec(
+        env={"KLOPS_SIM_LOAD_SECONDS": "60"},
+        health={"start_timeout": 1.5},
+        restart={"limit": 1},
+        stop={"timeout": 1},
+    )
+    held.start(slow)
+    done = subprocess.run(
+        held.command("wait", "llm", "--timeout", "60"), capture_output=True, text=True, check=False
+    )
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, last["state"]) == (1, "failed")
+    assert "not ready after 1.5 s" in last["error"]
+    assert "1 failure(s)" in last["error"]
+    assert any("vLLM API server" in line for line in last["log"])
+    assert roots(slow["port"]) == []
+    held.start(held.spec(port=slow["port"]))
+    held.reaches("ready")
+
+
+def test_a_failed_start_quotes_the_first_error_and_the_log(held: Site) -> None:
+    held.start(held.spec(argv=["vllm", "serve", "/no/such/model", "--port", "1"], restart={"limit": 2}))
+    unit = held.reaches("failed")
+    assert "ended with status 1" in unit["error"]
+    assert "HFValidationError" in unit["error"]
+    assert any("HFValidationError" in line for line in unit["log"])
+    generation = unit["generation"]
+    held.verb("restart", "llm")
+    until("it is tried again", lambda: held.unit()["generation"] > generation)
+
+
+def test_stop_cancels_a_start_in_which_term_is_lost(held: Site) -> None:
+    spec = held.spec(env={"KLOPS_SIM_LOAD_SECONDS": "60"}, stop={"timeout": 1})
+    held.start(spec)
+    until("it loads", lambda: len(held.unit()["lineage"]) == 5)
+    began = time.monotonic()
+    assert held.verb("stop", "llm")["state"] == "stopped"
+    assert time.monotonic() - began < 15
+    assert roots(spec["port"]) == []
+    assert held.unit()["restarts"] == 0
+
+
+def test_stopped_workers_without_parents_are_ended(held: Site) -> None:
+    held.start(held.spec())
+    unit = held.reaches("ready")
+    workers = [m["cpid"] for m in unit["lineage"] if m["name"].startswith("VLLM::Worker")]
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    engine = next(m["cpid"] for m in unit["lineage"] if m["name"].startswith("VLLM::Engine"))
+    os.kill(unit["cpid"], signal.SIGKILL)
+    os.kill(engine, signal.SIGKILL)
+    held.ready_again(1)
+    assert not any(alive(pid) for pid in workers)
+
+
+def test_a_server_that_hangs_is_unhealthy_and_not_killed(held: Site) -> None:
+    held.start(held.spec(health={"timeout": 0.3, "interval": 0.1}))
+    unit = held.reaches("ready")
+    os.kill(unit["cpid"], signal.SIGSTOP)
+    held.reaches("unhealthy")
+    began = time.monotonic()
+    held.verb("status")
+    assert time.monotonic() - began < 1.0
+    time.sleep(1.0)  # more than enough failures in a row: nothing may happen, so there is nothing to wait for
+    os.kill(unit["cpid"], signal.SIGCONT)
+    assert held.reaches("ready")["cpid"] == unit["cpid"]
+
+
+def test_strangers_on_port_and_card_are_named_and_left_alone(held: Site) -> None:
+    (held.devices / "xpu0").symlink_to("/dev/full")
+    card = {"index": 2, "minor": 7, "node": "/dev/xpu7", "bdf": "", "uuid": "", "serial": ""}
+    spec = held.spec(cards=[card], restart={"limit": 1000, "delay": 0.1, "max_delay": 0.1})
+    with socket.create_server(("127.0.0.1", spec["port"])):
+        held.start(spec)
+        unit = held.reaches("backoff")
+        assert f"port {spec['port']} is taken by pid {os.getpid()}" in unit["error"]
+        assert unit["generation"] == 0
+    held.verb("stop", "llm")
+    with Path("/dev/full").open("wb", buffering=0):
+        held.verb("start", "llm")
+        unit = held.reaches("backoff")
+        assert f"pid {os.getpid()} (" in unit["error"]
+        assert f"holds {held.devices}/xpu0" in unit["error"]
+    assert held.reaches("ready")["cards"] == [2]
+    assert "XPU_VISIBLE_DEVICES=0" in (held.root / "log" / "llm.log").read_text()
+
+
+def test_a_missing_card_fails_at_once(held: Site) -> None:
+    held.start(held.spec(cards=[{"index": 3, "minor": 5, "node": "/dev/xpu5"}]))
+    unit = held.reaches("failed")
+    assert unit["error"] == f"card 3 (minor 5, {held.devices}/xpu5) is not in this container"
+    assert unit["restarts"] == 0
+
+
+def test_a_changed_specification_stops_first_then_starts(held: Site) -> None:
+    spec = held.spec()
+    held.start(spec)
+    first = held.reaches("ready")
+    with one_at_a_time(spec["port"]):
+        changed = held.start(held.spec(port=spec["port"], model="other"))
+        assert changed["state"] == "starting"
+        second = held.ready_again(1)
+    assert (second["model"], second["restarts"]) == ("other", 0)
+    assert not alive(first["cpid"])
+    # another key is a change too
+    third = held.verb(
+        "start", "llm", given={"spec": held.spec(port=spec["port"], model="other"), "secrets": {}}
+    )
+    assert third["state"] == "starting"
+
+
+def test_remove_forgets_the_unit_and_keeps_its_log(held: Site) -> None:
+    spec = held.spec()
+    held.start(spec)
+    held.reaches("ready")
+    assert held.verb("remove", "llm")["state"] == "stopped"
+    assert held.verb("status")["units"] == {}
+    assert sorted(path.name for path in (held.root / "units").iterdir()) == []
+    assert (held.root / "log" / "llm.log").exists()
+    assert held.verb("stop", "llm")["error"]["code"] == "no-unit"
+
+
+def test_a_new_agent_takes_over_at_the_next_restart_and_not_before(held: Site) -> None:
+    held.start(held.spec())
+    unit = held.reaches("ready")
+    old = held.verb("status")["supervisor"]
+    files = agentpackage.sources(Path(agentpackage.__file__).parents[1])
+    newer = agentpackage.pack({**files, "klops/agent/newer.py": b"# another version\n"})
+    held.install(newer)
+    status = held.verb("status")
+    assert (status["agent"], status["supervisor"]) == (newer.digest, old)
+    assert held.start(held.spec(port=unit["port"]))["cpid"] == unit["cpid"]
+    held.verb("restart", "llm")
+    again = held.ready_again(1)
+    assert held.verb("status")["supervisor"]["agent"] == newer.digest
+    assert again["restarts"] == 0
+
+
+def test_two_supervisors_of_one_root_are_one_too_many(held: Site) -> None:
+    second = subprocess.run(
+        held.command("supervise"), capture_output=True, text=True, timeout=20, check=False
+    )
+    assert second.returncode == 73
+    assert "another supervisor" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"schema": 2}, "newer-schema"),
+        ({"name": "other"}, "bad-spec"),
+        ({"argv": []}, "bad-spec"),
+        ({"env": {"A": 1}}, "bad-spec"),
+        ({"port": "8000"}, "bad-spec"),
+    ],
+)
+def test_a_bad_specification_is_refused_and_nothing_written(
+    held: Site, change: dict[str, Any], code: str
+) -> None:
+    given = {"spec": {**held.spec(), **change}, "secrets": {"VLLM_API_KEY": KEY}}
+    assert held.verb("start", "llm", given=given)["error"]["code"] == code
+    assert list((held.root / "units").iterdir()) == []
+
+
+def test_a_damaged_or_newer_file_of_one_unit_keeps_no_other_from_being_served(site: Site) -> None:
+    (site.root / "run").mkdir(parents=True)
+    (site.root / "run" / "old.state.json").write_text('{"schema": 2}')
+    site.hold()
+    site.start(site.spec())
+    site.reaches("ready")
+    broken = site.unit("old")
+    assert broken["state"] == "failed"
+    assert "schema 2" in broken["error"]
+    assert (site.root / "run" / "old.state.json").read_text() == '{"schema": 2}'
+
+
+def test_logs_follow_until_standard_input_closes(held: Site) -> None:
+    held.start(held.spec(log={"max_bytes": 2000}))
+    unit = held.reaches("ready")
+    command = held.command("logs", "llm", "--lines", "1", "--follow", "--while-stdin")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as follower:
+        until("the log was rotated", lambda: (held.root / "log" / "llm.log.1").exists() and get(unit["port"]))
+        assert follower.stdin is not None
+        follower.stdin.close()
+        assert follower.stdout is not None
+        assert b"GET /v1/models" in follower.stdout.read()
+        assert follower.wait(10) == 0
+    assert held.verb("logs", "nobody")["error"]["code"] == "no-log"

@@ -1,0 +1,191 @@
+"""The state machine as a table: a record and what is seen, to the next state and what is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from klops.agent import unit
+from klops.agent.unit import BACKOFF, FAILED, READY, STARTING, STOPPED, UNHEALTHY, Check, Policy, Record, Seen
+
+POLICY = Policy(start_timeout=100, failures=3, delay=1, max_delay=8, limit=5, window=60)
+OK = Check(unit.OK, "fine", smoked=True)
+SLOW = Check(unit.SLOW, "no answer")
+LOST = Check(unit.LOST, "/health answers 503")
+
+
+def record(state: str, **fields: Any) -> Record:
+    """A running generation unless said otherwise."""
+    started = {"root": [7, 70], "launched": 990.0} if state in (STARTING, READY, UNHEALTHY) else {}
+    base: dict[str, Any] = {"name": "llm", "desired": "running", "state": state, "generation": 1, **started}
+    base["was_ready"] = state in (READY, UNHEALTHY)
+    return Record(**{**base, **fields})
+
+
+def seen(**fields: Any) -> Seen:
+    """A whole, living tree unless said otherwise."""
+    return replace(Seen(now=1000.0, clock=5000.0, root_alive=True, living=5), **fields)
+
+
+DEAD = {"root_alive": False}
+GONE = {"root_alive": False, "living": 0}
+
+TABLE: list[tuple[str, Record, dict[str, Any], str, str]] = [
+    # what, record, seen, state afterwards, action
+    ("stopped stays", record(STOPPED, desired="stopped"), GONE, STOPPED, unit.NOTHING),
+    ("wanted and not there", record(STOPPED), GONE, STOPPED, unit.LAUNCH),
+    ("wanted, but leftovers live", record(STOPPED), DEAD, STOPPED, unit.END),
+    ("a first answer", record(STARTING), {"check": OK}, READY, unit.NOTHING),
+    ("no answer yet", record(STARTING), {"check": SLOW}, STARTING, unit.NOTHING),
+    ("not in time", record(STARTING, launched=899.0), {"check": SLOW}, STARTING, unit.END),
+    ("died while loading, engine lives", record(STARTING), DEAD, STARTING, unit.END),
+    ("died while loading, all gone", record(STARTING), GONE, BACKOFF, unit.NOTHING),
+    (
+        "key refused for the third time",
+        record(STARTING, failing=2, lost=2),
+        {"check": LOST},
+        STARTING,
+        unit.END,
+    ),
+    ("one check lost", record(READY), {"check": SLOW}, READY, unit.NOTHING),
+    ("three checks lost", record(READY, failing=2), {"check": SLOW}, UNHEALTHY, unit.NOTHING),
+    (
+        "busy for long is no reason to end it",
+        record(UNHEALTHY, failing=99),
+        {"check": SLOW},
+        UNHEALTHY,
+        unit.NOTHING,
+    ),
+    ("back again", record(UNHEALTHY, failing=9), {"check": OK}, READY, unit.NOTHING),
+    (
+        "engine dead, seen for the third time",
+        record(READY, failing=2, lost=2),
+        {"check": LOST},
+        UNHEALTHY,
+        unit.END,
+    ),
+    ("a worker is gone", record(READY), {"part_lost": "pid 9 is gone"}, UNHEALTHY, unit.END),
+    ("root killed, engine lives", record(READY), DEAD, UNHEALTHY, unit.END),
+    ("root killed, still ending", record(UNHEALTHY, ending="killed"), DEAD, UNHEALTHY, unit.END),
+    ("root killed, all gone now", record(UNHEALTHY, ending="killed"), GONE, BACKOFF, unit.NOTHING),
+    ("waiting", record(BACKOFF, not_before=1001.0), GONE, BACKOFF, unit.NOTHING),
+    ("waited", record(BACKOFF, not_before=999.0), GONE, BACKOFF, unit.LAUNCH),
+    ("waited, but something lives", record(BACKOFF, not_before=999.0), DEAD, BACKOFF, unit.END),
+    ("the fifth failed start", record(STARTING, failed_starts=4), GONE, FAILED, unit.NOTHING),
+    ("failed stays", record(FAILED), GONE, FAILED, unit.NOTHING),
+    ("failed, but something lives", record(FAILED), DEAD, FAILED, unit.END),
+    ("stop while loading", record(STARTING, desired="stopped"), {}, UNHEALTHY, unit.END),
+    (
+        "stop: the root is gone, the rest lives",
+        record(UNHEALTHY, desired="stopped"),
+        DEAD,
+        UNHEALTHY,
+        unit.END,
+    ),
+    ("stop done", record(UNHEALTHY, desired="stopped", ending="asked"), GONE, STOPPED, unit.NOTHING),
+    ("stop of a failed one", record(FAILED, desired="stopped"), GONE, STOPPED, unit.NOTHING),
+    ("the container is stopped", record(READY), {"closing": True}, UNHEALTHY, unit.END),
+    (
+        "the container is stopped, all gone",
+        record(UNHEALTHY),
+        {**GONE, "closing": True},
+        STOPPED,
+        unit.NOTHING,
+    ),
+    ("the container is stopped, failed", record(FAILED), {**GONE, "closing": True}, FAILED, unit.NOTHING),
+    (
+        "outlives KILL",
+        record(UNHEALTHY, ending="x"),
+        {**DEAD, "stuck": "unkillable: pid 9"},
+        FAILED,
+        unit.END,
+    ),
+    ("restart asked, old one lives", record(STARTING, ending="asked", again=True), {}, STARTING, unit.END),
+    (
+        "restart asked, old one gone",
+        record(STARTING, ending="asked", again=True),
+        GONE,
+        STARTING,
+        unit.LAUNCH,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_step(before: Record, what: dict[str, Any], state: str, action: str) -> None:
+    after = Record.load(before.dump())
+    assert unit.step(after, POLICY, seen(**what)) == action
+    assert after.state == state
+
+
+def test_two_generations_are_never_asked_for() -> None:
+    for row in TABLE:
+        for living in (1, 5):
+            what = seen(**{**row[2], "living": living})
+            assert unit.step(Record.load(row[1].dump()), POLICY, what) != unit.LAUNCH, row[0]
+
+
+def fail_once(one: Record, now: float) -> None:
+    """One generation is launched and dies."""
+    unit.launched(one, [7, 70], seen(now=now))
+    unit.step(one, POLICY, seen(now=now + 0.5, **GONE))
+
+
+def test_delays_double_up_to_the_longest_then_it_fails_loudly() -> None:
+    one = record(STOPPED)
+    delays = []
+    for number in range(4):
+        fail_once(one, 1000.0 + 200 * number)  # slow loads: further apart than the window
+        assert one.state == BACKOFF
+        delays.append(one.not_before - (1000.5 + 200 * number))
+    assert delays == [1, 2, 4, 8]
+    fail_once(one, 2000.0)
+    assert one.state == FAILED
+    assert "5 failure(s)" in one.error
+
+
+def test_crashes_far_apart_are_forgiven_and_close_ones_are_not() -> None:
+    for apart, state in ((100.0, BACKOFF), (5.0, FAILED)):
+        one = record(STOPPED)
+        for number in range(5):
+            now = 1000.0 + apart * number
+            unit.launched(one, [7, 70], seen(now=now))
+            unit.step(one, POLICY, seen(now=now + 1, check=OK))
+            unit.step(one, POLICY, seen(now=now + 2, **GONE))
+        assert one.state == state
+
+
+def test_a_restart_clears_failed_and_an_equal_start_changes_nothing() -> None:
+    one = record(FAILED, failed_starts=5, crashes=[1.0], error="x", first_error="y", restarts=4)
+    unit.command_restart(one, 1000.0, 5000.0)
+    assert unit.step(one, POLICY, seen(**GONE)) == unit.LAUNCH
+    assert (one.failed_starts, one.crashes, one.error, one.first_error, one.restarts) == (0, [], "", "", 0)
+    running = record(READY)
+    before = running.dump()
+    unit.command_start(running, changed=False, now=1.0, clock=2.0)
+    assert running.dump() == before
+    unit.command_start(running, changed=True, now=1.0, clock=2.0)
+    assert running.state == STARTING  # a wait that begins now must not take the old generation for the new
+    assert unit.step(running, POLICY, seen()) == unit.END
+
+
+def test_policy_never_fails_at_the_first_end() -> None:
+    one = record(READY)
+    unit.step(one, replace(POLICY, always=False), seen(**GONE, exit="ended with status 0"))
+    assert one.state == FAILED
+    assert one.error == "the API server ended with status 0 (restart policy: never)"
+
+
+def test_a_new_life_of_the_container_starts_what_is_wanted_at_once() -> None:
+    one = record(BACKOFF, not_before=1e9, failed_starts=3)
+    unit.new_home(one, "another", 1.0, 2.0)
+    assert unit.step(one, POLICY, seen(now=1.0, **GONE)) == unit.LAUNCH
+    assert one.failed_starts == 0
+
+
+def test_a_record_of_another_version_is_read() -> None:
+    assert Record.load({"schema": 1, "name": "llm", "from_the_future": 1}).name == "llm"

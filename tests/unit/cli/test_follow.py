@@ -1,0 +1,113 @@
+"""`klops logs --follow` over a link that breaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
+from klops.remote.base import OnOutput
+from klops.remote.fake import FakeRemote, reply
+from tests.unit.cli.conftest import LocalHost
+
+RUNNING = json.dumps([{"Id": "1", "State": {"Status": "running"}}])
+LOG = b"".join(b"%04d line\n" % n for n in range(300))
+
+
+class Link(FakeRemote):
+    """A host whose log stream is cut after ``until`` bytes (None: it ends well)."""
+
+    def __init__(self, begin: int, until: int | None, asked: list[list[str]]) -> None:
+        super().__init__("here")
+        self.begin, self.until, self.asked = begin, until, asked
+        self.on("inspect", RUNNING).on(" status ", '{"now": 1000.0, "units": {}}')
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        on_stdout: OnOutput,
+        on_stderr: OnOutput,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+    ) -> int:
+        self.asked.append(list(argv))
+        for at in range(self.begin, self.until or len(LOG), 7):
+            on_stdout(LOG[at : min(at + 7, self.until or len(LOG))])
+        if self.until is not None:
+            raise ConnectionLost("here: the link is gone")
+        return 0
+
+
+def dead(error: HostUnreachable) -> FakeRemote:
+    remote = FakeRemote("here")
+    return remote.on("", error)
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
+    """Hand out these remotes, one a connection; returns the waits between them."""
+
+    def use(*remotes: FakeRemote) -> list[float]:
+        waits: list[float] = []
+        left = iter(remotes)
+
+        def open_remote(*_: Any, **__: Any) -> FakeRemote:
+            return next(left)
+
+        monkeypatch.setattr("klops.remote.factory.open_remote", open_remote)
+        monkeypatch.setattr("klops.cli.logs.time.sleep", waits.append)
+        return waits
+
+    return use
+
+
+def test_it_goes_on_where_it_was(host: LocalHost, links: Callable[..., list[float]]) -> None:
+    asked: list[list[str]] = []
+    waits = links(
+        Link(0, 1234, asked),
+        dead(HostUnreachable("here: refused")),
+        dead(HostUnreachable("here: refused")),
+        Link(500, 1235, asked),
+        Link(0, None, asked),
+    )
+    rc, out, err = host.klops("logs", "here", "-f", "--since", "10m")
+    assert rc == 0, err
+    assert out.encode() == LOG
+    assert waits == [1.0, 2.0, 4.0, 1.0]
+    assert err.count("connected again") == 2
+    assert asked[0][-5:] == ["--since", "400.000", "--follow", "--root", str(host.root)]
+    assert "--since" not in asked[1]
+
+
+def test_without_follow_a_broken_link_is_an_error(host: LocalHost, links: Callable[..., list[float]]) -> None:
+    links(Link(0, 100, []))
+    assert host.klops("logs", "here")[0] == 4
+
+
+def test_a_host_that_was_never_there_is_not_waited_for(
+    host: LocalHost, links: Callable[..., list[float]]
+) -> None:
+    assert links(dead(HostUnreachable("here: refused"))) == []
+    assert host.klops("logs", "here", "-f")[0] == 4
+
+
+def test_what_time_does_not_heal_ends_it(host: LocalHost, links: Callable[..., list[float]]) -> None:
+    links(Link(0, 1234, []), dead(AuthenticationFailed("here: no")))
+    rc, _, err = host.klops("logs", "here", "-f")
+    assert rc == 4
+    assert "here: no" in err
+
+
+def test_a_log_that_cannot_be_read_says_why(host: LocalHost, links: Callable[..., list[float]]) -> None:
+    remote = FakeRemote("here")
+    remote.on("inspect", RUNNING).on(" status ", '{"now": 1.0}').on(
+        " logs ", reply(rc=2, stderr="no such unit")
+    )
+    links(remote)
+    rc, _, err = host.klops("logs", "here")
+    assert rc == 1
+    assert "no such unit" in err

@@ -1,0 +1,97 @@
+"""Secrets of settings: their forms, when they are read, and what is said when they can't be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from klops.errors import UsageError
+from klops.inventory.masking import masked
+from klops.inventory.secretforms import secret
+from klops.secret import MASK, Redactor, Secret
+from tests.unit.inventory.conftest import Write
+
+FLEET = "g: {hosts: {h: {klops: {services: {s: {model: /m, api_key: %s}}}}}}"
+
+
+def test_forms(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADE_UP_KEY", "from env")
+    (tmp_path / "key.txt").write_text("from file\n", encoding="utf-8")
+    program = f"[{sys.executable}, -c, 'print(\"from command\")']"
+    for form, value, source in [
+        ("0123", "0123", "value"),
+        ("{env: MADE_UP_KEY}", "from env", "env MADE_UP_KEY"),
+        ("{file: key.txt}", "from file", "file key.txt"),
+        (f"{{command: {program}}}", "from command", f"command {sys.executable}"),
+    ]:
+        found = write(FLEET % form).settings("h").services["s"].api_key
+        assert found is not None
+        assert (found.reveal(), found.source, str(found)) == (value, source, MASK)
+
+
+def test_a_relative_file_is_beside_the_file_that_names_it(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "key").write_text("made up", encoding="utf-8")
+    inventory = write(
+        "g: {hosts: {h: }}", group_vars__g="klops: {services: {s: {model: /m, api_key: {file: key}}}}"
+    )
+    found = inventory.settings("h").services["s"].api_key
+    assert found is not None
+    assert found.reveal() == "made up"
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("{env: MADE_UP_UNSET}", "the environment variable MADE_UP_UNSET is not set"),
+        ("{file: none.txt}", "the file none.txt cannot be read: No such file"),
+        ("{file: empty.txt}", "the file empty.txt is empty"),
+        ("{command: [/no/such/program]}", "the command /no/such/program cannot be run: No such file"),
+        (f"{{command: [{sys.executable}, -c, 'exit(3)']}}", "ended with status 3"),
+        (f"{{command: [{sys.executable}, -c, pass]}}", "printed nothing"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_names_its_setting(
+    write: Write, tmp_path: Path, form: str, message: str
+) -> None:
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    settings = write(FLEET % form).settings("h")
+    with pytest.raises(UsageError) as caught:
+        settings.resolve_secrets(Redactor())
+    assert caught.value.message.startswith("klops.services.s.api_key: ")
+    assert message in caught.value.message
+
+
+def test_resolved_secrets_are_masked_in_text(write: Write) -> None:
+    redactor = Redactor()
+    write(FLEET % "'made-up \"key\" $x'").settings("h").resolve_secrets(redactor)
+    assert redactor('key=made-up "key" $x') == f"key={MASK}"
+
+
+def test_a_secret_stays_itself() -> None:
+    given = Secret("made up")
+    assert secret(given) is given
+
+
+def test_masking() -> None:
+    values = {
+        "ansible_password": "p",
+        "ansible_ssh_pass": 12,
+        "ansible_become_password": None,
+        "ansible_user": "root",
+        "kept": {"ansible_password": "nested names are other people's"},
+        "klops": {"services": {"a": {"api_key": "k"}, "b": {"api_key": {"env": "NAME"}, "port": 1}}},
+        "list": [Secret("s"), 1],
+    }
+    assert masked(values) == {
+        "ansible_password": MASK,
+        "ansible_ssh_pass": MASK,
+        "ansible_become_password": None,
+        "ansible_user": "root",
+        "kept": {"ansible_password": "nested names are other people's"},
+        "klops": {"services": {"a": {"api_key": MASK}, "b": {"api_key": {"env": "NAME"}, "port": 1}}},
+        "list": [MASK, 1],
+    }
+    assert masked("k", ("klops", "services", "a", "api_key")) == MASK

@@ -1,0 +1,246 @@
+"""Typed settings: what is written is what counts, or it is refused with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from klops.errors import SourceErrors
+from klops.inventory.settings import Settings
+from tests.unit.inventory.conftest import Write
+
+
+def settings_of(write: Write, klops: str) -> Settings:
+    return write(f"g: {{hosts: {{h: }}}}\nall:\n  vars:\n    klops: {klops}\n").settings("h")
+
+
+def mistakes(write: Write, klops: str) -> list[str]:
+    with pytest.raises(SourceErrors) as caught:
+        settings_of(write, klops)
+    return [str(mistake).removeprefix("hosts.yml:4:") for mistake in caught.value.mistakes]
+
+
+def test_defaults(write: Write) -> None:
+    for nothing in ("{}", "", "{cards: , container: {env: , volumes: }, services: }"):
+        settings = settings_of(write, nothing)
+        assert settings == Settings()
+    assert settings.root == "/var/lib/klops"
+    assert settings.cards.groups == [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]]
+    assert settings.cards.indexes == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert (settings.cards.max_age, settings.cards.min_tp, settings.cards.smi.where) == (86400, 1, "auto")
+    assert (settings.container.shm, settings.container.recreate) == ("32g", "report")
+
+
+def test_text_stays_as_written(write: Write) -> None:
+    settings = settings_of(
+        write,
+        "{container: {image: 1.10,"
+        " env: {FLAG: no, MODE: 0644, DAY: 2024-01-01, TAG: 1e3, BIG: 1_000, EMPTY: ''}}}",
+    )
+    assert settings.container.image == "1.10"
+    assert settings.container.env == {
+        "FLAG": "no",
+        "MODE": "0644",
+        "DAY": "2024-01-01",
+        "TAG": "1e3",
+        "BIG": "1_000",
+        "EMPTY": "",
+    }
+
+
+def test_arguments_of_vllm(write: Write) -> None:
+    service = settings_of(
+        write,
+        "{services: {s: {model: /m, args: {util: 0.750, len: 262144, chunked: true, eager: false, gone: null,"
+        " tag: 1e3, spec: '{\"method\": \"mtp\"}', sizes: [1, 02, no], word: 'true'}}}}",
+    ).services["s"]
+    assert service.args == {
+        "util": "0.750",
+        "len": "262144",
+        "chunked": True,
+        "eager": False,
+        "gone": None,
+        "tag": "1e3",
+        "spec": '{"method": "mtp"}',
+        "sizes": ["1", "02", "no"],
+        "word": "true",
+    }
+
+
+def test_whole_numbers_may_be_quoted_digits(write: Write) -> None:
+    assert settings_of(write, '{cards: {expected: "4"}}').cards.expected == 4
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("90", 90), ("1.5", 1.5), ("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("500ms", 0.5)],
+)
+def test_durations(write: Write, written: str, seconds: float) -> None:
+    assert settings_of(write, f"{{cards: {{max_age: {written}}}}}").cards.max_age == seconds
+
+
+@pytest.mark.parametrize(
+    ("klops", "message"),
+    [
+        ("{contaner: {}}", "13: unknown setting klops.contaner (did you mean container?)"),
+        ("{container: {imge: x}}", "25: unknown setting klops.container.imge (did you mean image?)"),
+        ("{docker: {zzz: x}}", "22: unknown setting klops.docker.zzz (known here: host, sudo)"),
+        (
+            "{services: {s: {model: /m, prot: 1}}}",
+            "39: unknown setting klops.services.s.prot (did you mean port?)",
+        ),
+        ("[]", "12: expected a mapping for klops"),
+        ("{cards: 8}", "20: klops.cards: expected a mapping"),
+        ("{container: {volumes: /a:/b}}", "34: klops.container.volumes: expected a list"),
+        ("{container: {env: [A]}}", "30: klops.container.env: expected a mapping"),
+        ("{cards: {expected: 0x8}}", "31: klops.cards.expected: expected a whole number, found '0x8'"),
+        ("{cards: {expected: 08}}", "31: klops.cards.expected: expected a whole number, found '08'"),
+        ("{cards: {expected: 8.0}}", "31: klops.cards.expected: expected a whole number, found '8.0'"),
+        ("{cards: {expected: yes}}", "31: klops.cards.expected: expected a whole number, found 'yes'"),
+        ("{cards: {expected: }}", "21: klops.cards.expected: expected a whole number, found nothing"),
+        (
+            "{cards: {expected: 0}}",
+            "31: klops.cards.expected: expected a whole number from 1 to 256, found 0",
+        ),
+        ("{docker: {sudo: maybe}}", "28: klops.docker.sudo: expected true or false, found 'maybe'"),
+        ("{docker: {sudo: 1}}", "28: klops.docker.sudo: expected true or false, found '1'"),
+        ("{root: data}", "19: klops.root: expected an absolute path, found 'data' (start it with /)"),
+        ("{root: [/a]}", "19: klops.root: expected an absolute path, found a list"),
+        ("{root: '{{ base }}/k'}", "19: klops.root: templates are not supported in klops settings"),
+        ("{cards: {max_age: 1:30}}", "30: klops.cards.max_age: expected a duration, found '1:30'"),
+        ("{cards: {max_age: 0}}", "30: klops.cards.max_age: expected a duration above 0"),
+        ("{container: {shm: big}}", "30: klops.container.shm: expected a size, found 'big'"),
+        ("{container: {recreate: no}}", "35: klops.container.recreate: expected report or allow, found 'no'"),
+        ("{container: {volumes: [a:/b]}}", "35: klops.container.volumes[0]: expected a volume, found 'a:/b'"),
+        ("{container: {env: {A-B: x}}}", "31: klops.container.env.A-B: expected a variable's name"),
+        ("{container: {env: {A: }}}", "31: klops.container.env.A: expected text, found nothing"),
+        ("{container: {ulimits: {memlock: lots}}}", "44: klops.container.ulimits.memlock: expected a limit"),
+        ("{cards: {smi: {where: nowhere}}}", "34: klops.cards.smi.where: expected auto, host or container"),
+        ("{services: {s: }}", "24: klops.services.s.model is needed"),
+        ("{services: {s: {model: /m, port: 0x1F40}}}", "45: klops.services.s.port: expected a whole number"),
+        (
+            "{services: {s: {model: /m, port: 70000}}}",
+            "45: klops.services.s.port: expected a whole number from 1",
+        ),
+        (
+            "{services: {s: {model: /m, tp: all}}}",
+            "43: klops.services.s.tp: expected a whole number, found 'all'",
+        ),
+        (
+            "{services: {s: {model: /m, api_key: {env: A, file: B}}}}",
+            "48: klops.services.s.api_key: expected a s",
+        ),
+        (
+            "{services: {s: {model: /m, api_key: {var: A}}}}",
+            "48: klops.services.s.api_key: expected a secret",
+        ),
+        (
+            "{services: {s: {model: /m, api_key: ''}}}",
+            "48: klops.services.s.api_key: expected text, found an empty",
+        ),
+        ("{services: {s: {model: /m, args: {--x: 1}}}}", "46: klops.services.s.args.--x: expected a flag"),
+        (
+            "{services: {s: {model: /m, args: {x: no}}}}",
+            "49: klops.services.s.args.x: no is text here and False",
+        ),
+        (
+            "{services: {s: {model: /m, args: {x: {a: 1}}}}}",
+            "49: klops.services.s.args.x: expected text, a number",
+        ),
+    ],
+)
+def test_refused_with_its_place(write: Write, klops: str, message: str) -> None:
+    assert mistakes(write, klops)[0].startswith(message)
+
+
+def test_a_relative_model_path_is_problem_e4(write: Write) -> None:
+    (found,) = mistakes(write, "{services: {s: {model: Qwen/Qwen3}}}")
+    assert found.startswith("35: klops.services.s.model: expected the model's absolute path in the container")
+    assert "HFValidationError" in found
+
+
+@pytest.mark.parametrize(
+    ("flag", "setting"),
+    [
+        ("tensor-parallel-size", "tp"),
+        ("tensor_parallel_size", "tp"),
+        ("port", "port"),
+        ("api-key", "api_key"),
+        ("served-model-name", "served_name"),
+        ("model", "model"),
+    ],
+)
+def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str, setting: str) -> None:
+    (found,) = mistakes(write, f"{{services: {{s: {{model: /m, args: {{{flag}: 1}}}}}}}}")
+    assert found == (
+        f"46: klops.services.s.args.{flag}: klops writes --{flag} itself"
+        f" (use the setting {setting} of the service)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("klops", "message"),
+    [
+        (
+            "{services: {a: {model: /m, cards: [0, 1]}, b: {model: /m, port: 8001, cards: [1, 2]}}}",
+            "the services a and b both have card 1 (services of one host have disjoint cards)",
+        ),
+        ("{services: {a: {model: /m}, b: {model: /m}}}", "the services a and b both have port 8000"),
+        ("{cards: {use: [0, 8]}}", "klops.cards.use[1]: card 8 is outside of klops.cards.expected"),
+        ("{cards: {use: [0, 0]}}", "klops.cards.use[1]: card 0 is named twice"),
+        (
+            "{cards: {groups: [[0, 9]]}}",
+            "klops.cards.groups[0][1]: card 9 is outside of klops.cards.expected",
+        ),
+        (
+            "{cards: {use: [0, 1]}, services: {a: {model: /m, cards: [2]}}}",
+            "klops.services.a.cards[0]: card 2 is outside of klops.cards.use (the cards are 0, 1)",
+        ),
+        ("{services: {a: {model: /m, cards: []}}}", "klops.services.a.cards is empty"),
+        (
+            "{services: {a: {model: /m, cards: [0], tp: 2}}}",
+            "tp 2 needs more than the 1 cards of klops.services.a",
+        ),
+        (
+            "{services: {a: {model: /m, args: {max-len: 1, max_len: 2}}}}",
+            "max-len and max_len are the same flag of vllm serve",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other(write: Write, klops: str, message: str) -> None:
+    (found,) = mistakes(write, klops)
+    assert found.partition(": ")[2].startswith(message)
+
+
+def test_two_services_with_disjoint_cards_are_fine(write: Write) -> None:
+    settings = settings_of(
+        write,
+        "{services: {a: {model: /m, cards: [0, 1, 2, 3], tp: 4},"
+        " b: {model: /m, port: 8001, cards: [4, 5, 6, 7], tp: 4}}}",
+    )
+    assert [service.cards for service in settings.services.values()] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_every_mistake_of_every_host_is_told_once(write: Write) -> None:
+    inventory = write(
+        "g: {hosts: {a: {klops: {rot: /x}}, b: {ansible_port: x}, c: }}",
+        group_vars__g="klops: {docker: {sudo: 2}, cards: {expected: x}}\n",
+    )
+    with pytest.raises(SourceErrors) as caught:
+        inventory.check()
+    assert [str(mistake.location) for mistake in caught.value.mistakes] == [
+        "group_vars/g.yml:1:24",
+        "group_vars/g.yml:1:46",
+        "hosts.yml:1:25",
+        "hosts.yml:1:54",
+    ]
+    inventory.check(hosts=[])
+
+
+def test_a_wrong_secret_is_not_shown(write: Write) -> None:
+    found = mistakes(write, "{services: {s: {model: /m, api_key: [s3cr3t-made-up]}}}")
+    assert "s3cr3t" not in "".join(found)
+    with pytest.raises(SourceErrors) as caught:
+        settings_of(write, "{services: {s: {model: m, api_key: s3cr3t-made-up}}}")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert "s3cr3t" not in str(caught.value)

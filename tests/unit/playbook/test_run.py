@@ -1,0 +1,549 @@
+"""The engine on fake hosts: order, batches, conditions, loops, handlers, check mode, failures."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from klops.actions.base import Action, Change, Context, Params, Plan, Probe, Seen, Step, View, registry
+from klops.errors import (
+    CommandFailed,
+    ConnectionLost,
+    HostUnreachable,
+    SourceErrors,
+    UsageError,
+)
+from klops.playbook.events import Event, HostDropped, RunFinished, TaskProgress, Warned
+from klops.playbook.results import Status
+from klops.remote.fake import reply
+from klops.secret import Secret
+from tests.unit.playbook.support import GENERIC_ACTIONS, Files, Lab
+
+THREE = "all: {hosts: {h1: , h2: , h3: }}"
+
+
+def ten_copies() -> str:
+    return "\n".join(f"- copy: {{content: text{n}, dest: /f{n}}}" for n in range(10))
+
+
+# -- batches -------------------------------------------------------------------------------------------------
+
+
+def test_a_converged_play_of_ten_tasks_costs_one_read(lab: Lab) -> None:
+    Files(lab.host(), **{f"/f{n}": f"text{n}" for n in range(10)})
+    ran = lab.tasks(ten_copies())
+    assert ran.statuses() == ["ok"] * 10
+    assert ran.batches == 1
+    assert ran.locks == []
+
+
+def test_the_same_read_of_two_tasks_is_sent_once(lab: Lab) -> None:
+    Files(lab.host(), **{"/a": "x"})
+    lab.tasks("- copy: {content: x, dest: /a}\n- copy: {content: x, dest: /a}")
+    scripts = [call.text for call in lab.host().log]
+    assert len(scripts) == len(set(scripts)) == 3
+
+
+def test_after_a_change_the_rest_is_read_again_in_one_batch(lab: Lab) -> None:
+    files = Files(lab.host(), **{f"/f{n}": f"text{n}" for n in range(10)})
+    files.content["/f3"] = "other"
+    lab.host().on("chown 0:0 -- /f3")
+    ran = lab.tasks(ten_copies())
+    assert ran.statuses() == ["ok"] * 3 + ["changed"] + ["ok"] * 6
+    # read, put, chown (the file had an owner), read of the rest
+    assert ran.batches == 4
+    assert files.content["/f3"] == "text3"
+
+
+def test_a_plan_that_moved_after_a_change_says_so(lab: Lab) -> None:
+    files = Files(lab.host(), **{"/a": "old", "/b": "x"})
+
+    def spoil(_: Any) -> str:
+        files.content["/b"] = "spoiled"
+        return ""
+
+    lab.host().on("chown", spoil)
+    ran = lab.tasks("- copy: {content: new, dest: /a}\n- copy: {content: x, dest: /b}")
+    assert ran.statuses() == ["changed", "changed"]
+    assert "nothing to do became write /b" in ran.task(1).warnings[0]
+    assert any(isinstance(event, Warned) and event.host == "h1" for event in ran.sink.events)
+
+
+def test_a_plan_that_did_not_move_says_nothing(lab: Lab) -> None:
+    Files(lab.host())
+    ran = lab.tasks("- copy: {content: new, dest: /a}\n- copy: {content: x, dest: /b}")
+    assert ran.statuses() == ["changed", "changed"]
+    assert ran.task(1).warnings == ()
+
+
+def test_a_task_that_waits_for_a_result_is_read_when_it_is_reached(lab: Lab) -> None:
+    Files(lab.host(), **{"/made": "x"})
+    lab.host().on("echo", "/made\n")
+    ran = lab.tasks(
+        """\
+        - command: echo /made
+          register: where
+        - file: {path: /made}
+        - copy: {content: x, dest: "{{ target }}"}
+          vars: {target: "{{ where.stdout }}"}
+        """
+    )
+    assert ran.statuses() == ["changed", "ok", "ok"]
+    assert ran.batches == 2  # the command; then one read for both, because by then both can be rendered
+
+
+def test_turns_of_a_loop_are_read_together(lab: Lab) -> None:
+    Files(lab.host(), **{"/a": "x", "/b": "x", "/c": "x"})
+    ran = lab.tasks('- copy: {content: x, dest: "/{{ item }}"}\n  loop: [a, b, c]')
+    assert ran.statuses() == ["ok"]
+    assert ran.batches == 1
+
+
+# -- conditions and variables --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("true", "ok"),
+        ("1 == 2", "skipped"),
+        ("missing is defined", "skipped"),
+        ("'\"yes\"'", "failed"),
+        ("1", "failed"),
+        ("missing", "failed"),
+    ],
+)
+def test_when(lab: Lab, condition: str, status: str) -> None:
+    ran = lab.tasks(f"- debug: {{msg: hello}}\n  when: {condition}")
+    assert ran.statuses() == [status]
+
+
+def test_a_condition_that_is_not_boolean_says_where_and_what_to_do(lab: Lab) -> None:
+    error = lab.tasks("- debug:\n  when: groups").result.errors["h1"]
+    assert "play.yml:3:7" in str(error)
+    assert "gave dict, not true or false" in str(error)
+    assert "| bool" in error.hint
+
+
+def test_all_conditions_of_a_list_must_hold_and_later_ones_are_not_asked(lab: Lab) -> None:
+    ran = lab.tasks("- debug:\n  when: [x is defined, x.y == 1]")
+    assert ran.statuses() == ["skipped"]
+
+
+def test_undefined_variables_fail_and_name_the_nearest(lab: Lab) -> None:
+    lab.inventory = "all: {hosts: {h1: {model_dir: /m}}}"
+    error = lab.tasks('- debug: {msg: "{{ model_dri }}"}').result.errors["h1"]
+    assert error.code == "undefined"
+    assert error.hint == "did you mean model_dir?"
+
+
+def test_register_and_set_fact_and_precedence(lab: Lab) -> None:
+    lab.inventory = "all: {hosts: {h1: {a: host, b: host, c: host, d: host}}}"
+    lab.host().on("echo", "said\n")
+    ran = lab.play(
+        """\
+        - hosts: all
+          vars: {b: play, c: play, d: play}
+          tasks:
+            - command: echo
+              register: out
+            - set_fact: {c: "{{ out.stdout }}", d: fact}
+            - debug: {msg: "{{ a }} {{ b }} {{ c }} {{ d }} {{ out.rc }} {{ out.stdout_lines | length }}"}
+        """,
+        extra_vars={"d": "extra"},
+    )
+    assert ran.task(2).message == "host play said extra 0 1"
+
+
+def test_what_a_host_says_is_never_a_template(lab: Lab) -> None:
+    lab.host().on("cat", "{{ 7 * 6 }}")
+    ran = lab.tasks(
+        """\
+        - command: cat
+          register: out
+        - set_fact: {copy: "{{ out.stdout }}"}
+        - debug: {msg: "{{ copy }}"}
+        - debug: {var: out.stdout}
+        """
+    )
+    assert ran.task(2).message == "{{ 7 * 6 }}"
+    assert ran.task(3).message == "out.stdout: {{ 7 * 6 }}"
+
+
+def test_variables_last_from_play_to_play(lab: Lab) -> None:
+    ran = lab.play(
+        """\
+        - hosts: all
+          tasks: [{set_fact: {n: 5}}]
+        - hosts: all
+          tasks: [{debug: {msg: "{{ n + 1 }}"}}]
+        """
+    )
+    assert ran.result.plays[1].tasks[0].hosts["h1"].values["msg"] == 6
+
+
+# -- loops ---------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_registers_results_and_goes_on_after_a_failed_turn(lab: Lab) -> None:
+    lab.host().on("run", "").on("run b", reply(rc=3, stderr="no b"))
+    ran = lab.tasks("- command: run {{ item }}\n  loop: [a, b, c]")
+    assert [call.text for call in lab.host().log] == ["run a", "run b", "run c"]
+    result = ran.task(0)
+    assert result.status is Status.FAILED
+    assert [turn["changed"] for turn in result.values["results"]] == [True, False, True]
+    assert result.message == "b: run b ended with 3: no b"
+
+
+def test_loop_with_a_condition_on_the_item(lab: Lab) -> None:
+    ran = lab.tasks("- debug: {msg: 'got {{ item }}'}\n  loop: '{{ range(4) }}'\n  when: item is odd")
+    assert ran.task(0).message == "1: got 1\n3: got 3"
+    assert [turn["skipped"] for turn in ran.task(0).values["results"]] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("loop", "status"), [("[]", "skipped"), ("'{{ 5 }}'", "failed"), ("'{{ x }}'", "failed")]
+)
+def test_loop_over_nothing_and_over_no_list(lab: Lab, loop: str, status: str) -> None:
+    assert lab.tasks(f"- debug:\n  loop: {loop}").statuses() == [status]
+
+
+def test_a_condition_that_does_not_hold_spares_the_loop(lab: Lab) -> None:
+    ran = lab.tasks("- debug:\n  loop: '{{ things }}'\n  when: things is defined")
+    assert ran.statuses() == ["skipped"]
+
+
+# -- handlers ------------------------------------------------------------------------------------------------
+
+HANDLERS = """\
+- hosts: all
+  tasks:
+    - copy: {content: new, dest: /a}
+      notify: [second, first]
+    - copy: {content: new, dest: /b}
+      notify: second
+    - copy: {content: new, dest: /c}
+      notify: third
+  handlers:
+    - {name: first, command: first}
+    - {name: second, command: second}
+    - {name: third, command: third}
+"""
+
+
+def test_handlers_run_once_at_the_end_in_the_order_of_definition(lab: Lab) -> None:
+    Files(lab.host(), **{"/c": "new"})
+    lab.host().on(lambda call: call.kind == "run", "")
+    ran = lab.play(HANDLERS)
+    assert [call.text for call in lab.host().log if call.kind == "run"] == ["first", "second"]
+    assert [task.name for task in ran.result.plays[0].tasks[3:]] == ["first", "second"]
+
+
+def test_handlers_in_check_mode_tell_what_they_would_do(lab: Lab) -> None:
+    Files(lab.host(), **{"/b": "new", "/c": "new"})
+    ran = lab.play(HANDLERS, check=True)
+    assert ran.statuses() == ["changed", "ok", "ok", "unknown", "unknown"]
+
+
+# -- check mode ----------------------------------------------------------------------------------------------
+
+
+def test_check_mode_writes_nothing_and_takes_no_lock(lab: Lab) -> None:
+    Files(lab.host(), **{"/a": "old\n"})
+    ran = lab.tasks('- copy: {content: "new\\n", dest: /a}', check=True)
+    change = ran.task(0).changes[0]
+    assert (change.what, change.before, change.after) == ("write /a (0644, 4 bytes)", "old\n", "new\n")
+    assert ran.result.pending
+    assert ran.result.exit_status(detailed=True) == 3
+    assert lab.host().commands == []
+    assert ran.locks == []
+
+
+class Careless(Action[Params]):
+    """An action that writes where it should only look."""
+
+    name = "careless"
+    params = Params
+
+    def probe(self, params: Params, view: View) -> Probe:
+        """Nothing."""
+        return Probe()
+
+    def plan(self, params: Params, view: View, seen: Seen) -> Plan:
+        """One step."""
+        return Plan((_Careless(),))
+
+
+class _Careless(Step):
+    def change(self) -> Change:
+        return Change("write")
+
+    def carry_out(self, ctx: Context) -> None:
+        ctx.remote.put(b"", "/x")
+
+
+@pytest.mark.parametrize("keyword", ["", "  check_mode: true\n"])
+def test_no_task_writes_in_check_mode(lab: Lab, keyword: str) -> None:
+    lab.actions = registry([Careless()])
+    ran = lab.tasks(f"- careless:\n{keyword}", check=not keyword)
+    assert ran.statuses() == ["changed"]
+    assert lab.host().log == []
+
+
+def test_a_command_in_check_mode_is_unknown_and_so_is_what_needs_it(lab: Lab) -> None:
+    ran = lab.tasks(
+        """\
+        - command: cat /etc/version
+          register: version
+        - debug: {msg: "{{ version.stdout }}"}
+        - debug:
+          when: version.rc == 0
+        - set_fact: {fact: "{{ version.stdout }}"}
+        - debug: {msg: "{{ fact }}"}
+        - debug: {msg: "{{ version.cmd }}"}
+        """,
+        check=True,
+    )
+    assert ran.statuses() == ["unknown"] * 5 + ["ok"]
+    assert "only shows when it is applied" in ran.task(1).message
+    assert ran.result.ok
+
+
+def test_that_a_task_would_change_something_is_known_in_check_mode(lab: Lab) -> None:
+    Files(lab.host())
+    ran = lab.tasks(
+        """\
+        - copy: {content: x, dest: /a}
+          register: made
+        - debug: {msg: changed}
+          when: made is changed
+        - debug: {msg: "{{ made.backup_file }}"}
+        """,
+        check=True,
+    )
+    assert ran.statuses() == ["changed", "ok", "unknown"]
+
+
+def test_creates_decides_a_command_in_check_mode(lab: Lab) -> None:
+    Files(lab.host(), **{"/there": ""})
+    ran = lab.tasks("- command: {cmd: a, creates: /there}\n- command: {cmd: a, creates: /not}", check=True)
+    assert ran.statuses() == ["ok", "changed"]
+
+
+# -- failures ------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_host_drops_out_and_the_others_go_on(lab: Lab) -> None:
+    lab.inventory = THREE
+    lab.host("h1").on("work", "")
+    lab.host("h2").on("work", reply(rc=1, stderr="broken"))
+    lab.host("h3").unreachable = "no route to host"
+    ran = lab.tasks("- command: work\n- debug: {msg: on}")
+    assert ran.statuses("h1") == ["changed", "ok"]
+    assert ran.statuses("h2") == ["failed"]
+    assert ran.statuses("h3") == ["unreachable"]
+    assert isinstance(ran.result.errors["h2"], CommandFailed)
+    assert isinstance(ran.result.errors["h3"], HostUnreachable)
+    assert ran.result.exit_status() == 4
+    assert {event.host for event in ran.sink.events if isinstance(event, HostDropped)} == {"h2", "h3"}
+    recap = ran.result.recap()
+    assert recap["h1"]["changed"] == 1
+    assert recap["h3"]["unreachable"] == 1
+
+
+def test_a_lost_connection_is_followed_by_a_look_and_a_new_plan(lab: Lab) -> None:
+    files = Files(lab.host())
+
+    def done_but_lost(call: Any) -> BaseException:
+        files.content[call.text] = call.stdin.decode()
+        return ConnectionLost("h1: gone")
+
+    lab.host().on(lambda call: call.kind == "put", done_but_lost)
+    ran = lab.tasks("- copy: {content: x, dest: /a}")
+    assert ran.statuses() == ["changed"]
+    assert "nothing was left to do" in ran.task(0).message
+    assert [call.kind for call in lab.host().log].count("put") == 1
+
+
+def test_a_command_is_not_repeated_after_a_lost_connection(lab: Lab) -> None:
+    lab.host().on("reboot", ConnectionLost("h1: gone"))
+    ran = lab.tasks("- command: reboot")
+    assert ran.statuses() == ["unreachable"]
+    assert "had its effect is not known" in ran.task(0).message
+    assert len(lab.host().log) == 1
+
+
+class Broken(Careless):
+    """An action with a fault."""
+
+    name = "broken"
+
+    def plan(self, params: Params, view: View, seen: Seen) -> Plan:
+        """Raises."""
+        raise RuntimeError("sesame-0815 in a traceback")
+
+
+def test_a_fault_of_klops_fails_one_host_with_its_code(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.actions = registry([Broken()])
+    lab.redactor.add(Secret("sesame-0815"))
+    ran = lab.tasks("- broken:")
+    error = ran.result.errors["h1"]
+    assert error.code == "internal"
+    assert "sesame" not in str(error)
+    assert "sesame" not in capsys.readouterr().out
+    assert ran.result.exit_status() == 1
+
+
+def test_lock_is_taken_before_the_first_change_and_given_back(lab: Lab) -> None:
+    Files(lab.host(), **{"/a": "x"})
+    ran = lab.tasks(
+        "- copy: {content: x, dest: /a}\n- copy: {content: x, dest: /b}\n- copy: {content: x, dest: /c}"
+    )
+    assert ran.locks == ["acquire", "release"]
+    assert lab.host().closed
+
+
+def test_lock_is_given_back_after_a_failure(lab: Lab) -> None:
+    lab.host().on("work", reply(rc=1))
+    assert lab.tasks("- command: work").locks == ["acquire", "release"]
+
+
+def test_mistakes_in_settings_stop_everything_before_it_begins(lab: Lab) -> None:
+    lab.inventory = """\
+        all:
+          hosts:
+            h1: {klops: {rot: /x}}
+            h2: {ansible_port: 99999}
+        """
+    with pytest.raises(SourceErrors) as caught:
+        lab.tasks("- command: work")
+    assert len(caught.value.mistakes) == 2
+    assert lab.sink.events == []
+
+
+# -- secrets -------------------------------------------------------------------------------------------------
+
+
+def test_known_secrets_are_masked_in_all_that_leaves_the_engine(lab: Lab) -> None:
+    secret = "s3 'x' $y"
+    lab.redactor.add(Secret(secret))
+    Files(lab.host())
+    lab.host().on("show", f"key={secret}").on("err", reply(rc=1, stderr=secret))
+    lab.inventory = f'all: {{hosts: {{h1: {{key: "{secret}"}}}}}}'
+    ran = lab.tasks(
+        """\
+        - copy: {content: "{{ key }}", dest: /key}
+        - command: show
+          register: out
+        - debug: {var: out}
+        - command: err
+        """
+    )
+    assert lab.host().files["/key"][0] == secret.encode()
+    assert secret not in repr(ran.sink.events)
+    assert secret not in repr(ran.result)
+    assert "********" in ran.task(2).message
+
+
+def test_no_log_hides_details_and_registers_all_the_same(lab: Lab) -> None:
+    lab.host().on("show", "inner")
+    ran = lab.tasks("- command: show\n  register: out\n  no_log: true\n- debug: {msg: '{{ out.stdout }}'}")
+    assert ran.task(0).values == {}
+    assert ran.task(0).changes == (Change("details are hidden (no_log)"),)
+    assert ran.task(1).message == "inner"
+
+
+# -- what is run ---------------------------------------------------------------------------------------------
+
+
+def test_tags_start_and_limit(lab: Lab) -> None:
+    lab.inventory = THREE
+    text = "- {name: a, debug: , tags: x}\n- {name: b, debug: , tags: [y, x]}\n- {name: c, debug: }"
+    assert [t.name for t in lab.tasks(text, tags=["x"]).result.plays[0].tasks] == ["a", "b"]
+    assert [t.name for t in lab.tasks(text, skip_tags=["y"]).result.plays[0].tasks] == ["a", "c"]
+    assert [t.name for t in lab.tasks(text, start_at_task="b").result.plays[0].tasks] == ["b", "c"]
+    assert lab.tasks(text, limit=["h2"]).result.hosts == ("h2",)
+    with pytest.raises(UsageError, match="no task is called 'bb'"):
+        lab.tasks(text, start_at_task="bb")
+    with pytest.raises(UsageError):
+        lab.tasks(text, limit=["h4"])
+
+
+def test_hosts_of_a_play_may_come_from_extra_variables(lab: Lab) -> None:
+    lab.inventory = THREE
+    text = "- hosts: '{{ target }}'\n  tasks: [{debug: }]\n"
+    assert lab.play(text, extra_vars={"target": "h3"}).result.hosts == ("h3",)
+
+
+def test_hosts_work_side_by_side(lab: Lab) -> None:
+    lab.inventory = THREE
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(_: Any) -> str:
+        together.wait()
+        return ""
+
+    for name in ("h1", "h2", "h3"):
+        lab.host(name).on("meet", meet)
+    ran = lab.tasks("- command: meet")
+    assert ran.result.ok
+
+
+def test_results_by_action_and_commands_by_host(lab: Lab) -> None:
+    lab.host().on("one", "1").on("two", "2")
+    ran = lab.tasks("- command: one\n- command: two\n- debug: {msg: m}")
+    assert ran.result.values["h1"]["command"]["stdout"] == "2"
+    assert ran.result.values["h1"]["debug"]["msg"] == "m"
+    assert ran.result.remote_commands == {"h1": 2}
+    assert isinstance(ran.sink.events[-1], RunFinished)
+
+
+# -- interrupts ----------------------------------------------------------------------------------------------
+
+
+class Waiting(Careless):
+    """An action whose step waits until it is interrupted."""
+
+    name = "waiting"
+
+    def plan(self, params: Params, view: View, seen: Seen) -> Plan:
+        """One step."""
+        return Plan((_Waiting(),))
+
+
+class _Waiting(Step):
+    def change(self) -> Change:
+        return Change("wait")
+
+    def carry_out(self, ctx: Context) -> None:
+        from klops.actions.base import Progress
+
+        pause = threading.Event()
+        while True:
+            ctx.progress(Progress("still here", 50.0))
+            pause.wait(0.02)
+
+
+def test_an_interrupt_ends_tasks_gives_locks_back_and_is_no_failure(lab: Lab) -> None:
+    class Interrupting:
+        """A sink that presses Ctrl-C as soon as the task says that it is busy."""
+
+        def handle(self, event: Event) -> None:
+            if isinstance(event, TaskProgress) and not pressed:
+                pressed.append(event)
+                signal.raise_signal(signal.SIGINT)
+
+    pressed: list[TaskProgress] = []
+    lab.actions = {**GENERIC_ACTIONS, **registry([Waiting()])}
+    lab.more_sinks.append(Interrupting())
+    ran = lab.tasks("- waiting:\n- debug:")
+    assert ran.result.interrupted
+    assert ran.result.exit_status() == 130
+    assert ran.locks == ["acquire", "release"]
+    assert ran.result.errors == {}
+    assert ran.statuses() == ["failed"]
+    assert (pressed[0].message, pressed[0].percent) == ("still here", 50.0)
+    assert isinstance(ran.sink.events[-1], RunFinished)

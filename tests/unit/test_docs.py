@@ -1,0 +1,163 @@
+"""What the documents say is tried: inventories load, command lines parse, tables match the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from klops.actions.catalog import catalog
+from klops.cli.main import program
+from klops.inventory import load
+from klops.inventory.settings import Service, Settings
+from klops.playbook.keywords import PLAY_KEYWORDS, TASK_KEYWORDS
+from klops.playbook.load import load_playbook
+from klops.secret import Redactor
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*/*.md"))]
+LANGUAGES = ["en", "zh"]
+
+
+def blocks(document: Path, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", document.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def command_lines() -> Iterator[Any]:
+    for document in DOCUMENTS:
+        text = document.read_text("utf-8")
+        lines = re.findall(r"^\$ (klops .*)$", text, re.MULTILINE)
+        # in running text: everything that begins with a real command, but for placeholders and ellipses
+        lines += [
+            line for line in re.findall(r"`(klops [^`]+)`", text) if line.islower() and "..." not in line
+        ]
+        for number, line in enumerate(dict.fromkeys(lines)):
+            yield pytest.param(line, id=f"{document.relative_to(ROOT)}:{number}")
+
+
+@pytest.mark.parametrize("line", list(command_lines()))
+def test_every_command_line_can_be_parsed(line: str) -> None:
+    words = shlex.split(line)[1:]
+    command = program()
+    while hasattr(command, "commands"):
+        if words[:1] and words[0].startswith("-"):
+            # an option of the program itself
+            assert words[0] in {
+                option
+                for p in command.get_params(command.make_context("klops", [], resilient_parsing=True))
+                for option in p.opts
+            }
+            return
+        if not words:
+            return
+        assert words[0] in command.commands, line
+        command, words = command.commands[words[0]], words[1:]
+    if words:
+        command.make_context("klops", words)
+
+
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if blocks(d, "yaml")], ids=lambda d: str(d.relative_to(ROOT))
+)
+def test_every_yaml_block_is_a_valid_inventory_or_playbook(document: Path, tmp_path: Path) -> None:
+    for text in blocks(document, "yaml"):
+        file = tmp_path / "example.yml"
+        file.write_text(text, "utf-8")
+        if text.startswith("- "):
+            assert load_playbook(file, catalog()).plays
+            continue
+        inventory = load([str(file)])
+        assert inventory.hosts
+        for host in inventory.hosts:
+            assert inventory.settings(host).services
+            assert inventory.connection(host).user == "root"
+
+
+def test_the_readme_inventory_resolves_its_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "QWEN_API_KEY", "made-up-key")
+    file = tmp_path / "hosts.yml"
+    file.write_text(blocks(ROOT / "README.md", "yaml")[0], "utf-8")
+    redactor = Redactor()
+    settings = load([str(file)]).settings("p800-01")
+    settings.resolve_secrets(redactor)
+    assert redactor("made-up-key") == "********"
+    assert settings.services["qwen"].args["gpu-memory-utilization"] == "0.75"
+    assert settings.services["qwen"].env["XMLIR_DYNAMO_WORKAROUND"] == "1"
+
+
+def test_both_readmes_show_the_same_inventory_and_commands() -> None:
+    english, chinese = ROOT / "README.md", ROOT / "README.zh.md"
+    for kind in ("yaml", "console"):
+        assert blocks(english, kind) == blocks(chinese, kind)
+
+
+@pytest.mark.parametrize("name", [d.name for d in DOCUMENTS if d.parent.name == "en"])
+def test_each_document_is_there_in_both_languages_with_the_same_examples(name: str) -> None:
+    english, chinese = (ROOT / "docs" / language / name for language in LANGUAGES)
+    for kind in ("yaml", "console", "json"):
+        assert blocks(english, kind) == blocks(chinese, kind)
+    rows = [len(re.findall(r"^\| ", d.read_text("utf-8"), re.MULTILINE)) for d in (english, chinese)]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for part in get_args(annotation):
+            yield from models_in(part)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+
+
+def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if (model, name) == (Settings, "services"):
+            continue
+        below = list(models_in(field.annotation))
+        if not below:
+            yield prefix + name
+        for inner in below:
+            yield from keys(inner, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_setting_is_in_the_table_and_no_other(language: str) -> None:
+    text = (ROOT / "docs" / language / "settings.md").read_text("utf-8")
+    found = [
+        key
+        for cell in re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+        for key in re.findall(r"`([^`]+)`", cell)
+    ]
+    assert sorted(found) == sorted([*keys(Settings), *keys(Service)])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_keyword_and_module_is_in_the_table(language: str) -> None:
+    text = (ROOT / "docs" / language / "playbooks.md").read_text("utf-8")
+    refused = "拒绝" if language == "zh" else "refused"
+    supported: set[str] = set()
+    for cell, verdict in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE):
+        if verdict.strip() != refused:
+            supported |= set(re.findall(r"`([^`]+)`", cell))
+    assert set(PLAY_KEYWORDS | TASK_KEYWORDS) <= supported
+    assert set(catalog()) <= supported
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_28_problems_are_in_the_table(language: str) -> None:
+    text = (ROOT / "docs" / language / "problems.md").read_text("utf-8")
+    ids = re.findall(r"^\| ([EVPMOI]\d) \|", text, re.MULTILINE)
+    counts = {"E": 4, "V": 4, "P": 4, "M": 8, "O": 4, "I": 4}
+    assert ids == [f"{letter}{n}" for letter, count in counts.items() for n in range(1, count + 1)]

@@ -1,0 +1,100 @@
+"""The JSON of the contract, key by key."""
+
+from __future__ import annotations
+
+import json
+
+from klops.actions.base import Change
+from klops.errors import HostUnreachable, TaskFailed
+from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun
+from klops.secret import MASK, Redactor, Secret
+from klops.ui.json import dumps, host_document, redact, run_document, status_values
+
+KEY = "S3cr3t-é\"$x y'z"
+STATUS = {"services": {"chat": {"state": "ready", "pid": 4711}}, "orphans": 0}
+
+
+def a_run() -> RunResult:
+    failure = TaskFailed("card node /dev/xpu3 is missing", hint="look at lspci")
+    return RunResult(
+        playbook="up.yml",
+        plays=[
+            PlayRun(
+                "up",
+                ("a", "b", "c"),
+                [
+                    TaskRun(
+                        "container",
+                        "klops.container",
+                        {
+                            "a": TaskResult(
+                                Status.CHANGED, (Change("make klops", None, "x"),), "made", 1.23456
+                            ),
+                            "b": TaskResult(Status.FAILED, error=failure, message=failure.message),
+                        },
+                    )
+                ],
+            )
+        ],
+        hosts=("a", "b", "c"),
+        errors={"b": failure, "c": HostUnreachable("c: no route")},
+        values={"a": {"klops.status": {**STATUS, "changed": False, "failed": False}}},
+        remote_commands={"a": 2, "b": 1, "c": 0},
+        seconds=3.5,
+    )
+
+
+def test_run_document_is_the_contract() -> None:
+    run = a_run()
+    document = run_document(run, status_values(run))
+    assert document["ok"] is False
+    assert document["hosts"]["a"] == STATUS
+    assert document["hosts"]["b"]["error"] == {
+        "code": "task-failed",
+        "message": "card node /dev/xpu3 is missing",
+        "hint": "look at lspci",
+    }
+    assert document["hosts"]["c"]["error"]["code"] == "unreachable"
+    (task,) = document["plays"][0]["tasks"]
+    assert set(task["hosts"]["a"]) == {"status", "changes", "message", "seconds"}
+    assert task["hosts"]["a"]["status"] == "changed"
+    assert task["hosts"]["a"]["changes"] == [{"what": "make klops", "before": None, "after": "x"}]
+    assert document["recap"]["a"] == {
+        "ok": 1,
+        "changed": 1,
+        "failed": 0,
+        "unreachable": 0,
+        "skipped": 0,
+        "rescued": 0,
+        "unknown": 0,
+    }
+    assert document["remote_commands"] == {"a": 2, "b": 1, "c": 0}
+    assert document["seconds"] == 3.5
+    assert set(document) >= {"ok", "hosts", "plays", "recap", "remote_commands", "seconds"}
+    assert json.loads(dumps(document, Redactor())) == document
+
+
+def test_host_document_is_not_ok_when_one_host_failed() -> None:
+    assert host_document({"a": {"x": 1}}) == {"ok": True, "hosts": {"a": {"x": 1}}}
+    document = host_document({"a": {"x": 1}, "b": HostUnreachable("down", hint="look")})
+    assert document == {
+        "ok": False,
+        "hosts": {"a": {"x": 1}, "b": {"error": {"code": "unreachable", "message": "down", "hint": "look"}}},
+    }
+
+
+def test_a_secret_is_in_no_part_of_a_document() -> None:
+    redactor = Redactor()
+    redactor.add(Secret(KEY))
+    text = dumps({KEY: [f"--api-key={KEY}", {"deep": (KEY,)}], "typed": Secret(KEY)}, redactor)
+    assert json.loads(text) == {MASK: [f"--api-key={MASK}", {"deep": [MASK]}], "typed": MASK}
+
+
+def test_redact_keeps_numbers_and_turns_the_rest_into_text() -> None:
+    assert redact({"n": 1, "f": 0.5, "none": None, "t": True, "o": Status.OK}, Redactor()) == {
+        "n": 1,
+        "f": 0.5,
+        "none": None,
+        "t": True,
+        "o": "ok",
+    }

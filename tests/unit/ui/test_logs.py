@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+import structlog
+
+from klops.secret import Redactor, Secret
+from klops.ui.logs import configure
+
+KEY = "made-up-secret"
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> object:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_the_log_goes_to_standard_error_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    redactor = Redactor()
+    redactor.add(Secret(KEY))
+    configure(1, redactor)
+    structlog.get_logger().info("connected", host="a", key=KEY, listed=[KEY])
+    logging.getLogger("some.library").warning("it said %s", KEY)
+    try:
+        int(KEY)
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "connected" in err
+    assert "it said ********" in err
+    assert "ValueError" in err
+    assert KEY not in err
+
+
+def test_the_level_follows_v(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(0, Redactor())
+    structlog.get_logger().info("quiet")
+    structlog.get_logger().warning("loud")
+    err = capsys.readouterr().err
+    assert "quiet" not in err
+    assert "loud" in err
