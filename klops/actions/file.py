@@ -92,7 +92,7 @@ def _make(params: FileParams, own: Entry | None, target: Entry | None) -> list[S
         return []
     if target is None:
         hint = "state: touch makes an empty file; copy and template make one with content"
-        raise TaskFailed(f"{path} does not exist", hint=hint)
+        raise TaskFailed(f"{path} does not exist", hint=hint, code="absent")
     if state == "file" and target.type == "directory":
         raise _other_kind(path, target, "a file")
     return []

@@ -139,8 +139,8 @@ def _json(replies: Replies, key: str) -> Mapping[str, Any] | None:
 def _known(name: str, host: hostview.HostView, replies: Replies) -> Known:
     spec = _json(replies, f"unit:{name}")
     unit = host.units.get(name)
-    if unit is None and host.agent is None and host.container is not None and spec is not None:
-        # the container is stopped: its supervisor takes up what is desired as soon as it runs again
+    if unit is None and host.agent is None and spec is not None:
+        # no container runs: as soon as one does, its supervisor takes up what is desired
         state = _json(replies, f"state:{name}") or {}
         if state.get("desired") == "running":
             unit = {"desired": "running", "state": "stopped", "digest": spec.get("digest"), "assumed": True}

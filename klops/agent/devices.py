@@ -12,8 +12,6 @@ from klops.agent import procs
 _CARD = re.compile(r"xpu\d+\Z")
 #: Opened by every user of any card, so holding it says nothing about a card.
 CONTROL = "xpuctrl"
-#: More cards than a host has: device numbers from here on don't count cards from 0.
-_MOST_CARDS = 16
 
 
 class Node(NamedTuple):
@@ -50,42 +48,36 @@ def nodes(folder: str) -> list[Node]:
     return found
 
 
-def _missing(card: Mapping[str, Any], folder: str) -> str:
-    path = f"{folder}/{os.path.basename(str(card['node']))}"
-    label = f"card {card['index']} (minor {card['minor']}, {path})"
-    if not os.path.lexists(path):
-        return f"{label} is not in this container"
-    if not os.path.exists(path) or not stat.S_ISCHR(os.stat(path).st_mode):
-        return f"{label} is not a character device in this container"
-    return f"{label} is not in this container: the node of that name is another device"
-
-
 def resolve(cards: Sequence[Mapping[str, Any]], folder: str) -> tuple[list[Node], str]:
     """The nodes of cards, in order, and "" or what is wrong with the first card that has none.
 
-    A card is matched by the minor number of its node, whatever the node is called in this container. Only
-    where the numbers of all nodes are beyond what a host can have (a driver, or a rehearsal, that doesn't
-    count from 0) the node's name is what is left to go by.
+    By the node's name: in a container that klops made a card keeps the name it has on the host. Device
+    numbers tell who holds a card, not which card it is: they are the driver's to choose.
     """
-    present = [node for node in nodes(folder) if node.is_card]
-    by_minor = {os.minor(node.rdev): node for node in present}
-    by_name = {os.path.basename(node.path): node for node in present}
-    offset = all(minor >= _MOST_CARDS for minor in by_minor)
+    present = {os.path.basename(node.path): node for node in nodes(folder)}
     found: list[Node] = []
     for card in cards:
-        node = (
-            by_name.get(os.path.basename(str(card["node"]))) if offset else by_minor.get(int(card["minor"]))
-        )
+        name = os.path.basename(str(card["node"]))
+        node = present.get(name)
         if node is None:
-            return found, _missing(card, folder)
+            what = "is not a character device in" if os.path.lexists(f"{folder}/{name}") else "is not in"
+            return (
+                found,
+                f"card {card['index']} (minor {card['minor']}, {folder}/{name}) {what} this container",
+            )
         found.append(node)
     return found, ""
 
 
 def ranks(chosen: Sequence[Node], folder: str) -> list[int]:
-    """What runtimes here call these cards: the rank of a node's minor among the card nodes present."""
-    order = sorted({os.minor(node.rdev) for node in nodes(folder) if node.is_card})
-    return [order.index(os.minor(node.rdev)) for node in chosen]
+    """What runtimes here call these cards: the rank of a node among the card nodes present, by its number."""
+    order = sorted(number(node) for node in nodes(folder) if node.is_card)
+    return [order.index(number(node)) for node in chosen]
+
+
+def number(node: Node) -> int:
+    """The number in a card node's name: the card's minor."""
+    return int(os.path.basename(node.path)[len("xpu") :])
 
 
 def held(pid: int, watched: Sequence[Node]) -> list[str] | None:

@@ -111,6 +111,10 @@ def check(target: Target) -> Check:
         alive = _request(address, target, "GET", "/health")
         if alive.status == 503:
             return Check(LOST, "/health answers 503: the engine is dead")
+        if target.was_ready and alive.status == 200:
+            return Check(
+                OK, "/health answers"
+            )  # model and key were checked when this generation became ready
         listed = _request(address, target, "GET", "/v1/models")
         if listed.status in (401, 403):
             return Check(LOST, f"/v1/models refuses the key (status {listed.status})")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from typing import Any, Collection, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Mapping, NamedTuple
 
-from klops.agent import devices, environment, gate, identity, listeners, logs, procs, report, store, unit
+from klops.agent import devices, environment, gate, identity, launching, logs, procs, report, store, unit
 from klops.agent.audit import Audit
 from klops.agent.ending import LOADING, Ending
 from klops.agent.health import Checker, Target
@@ -258,7 +257,7 @@ class Managed:
         if spec is None:
             problem, final = "there is no specification on disk", True
         else:
-            problem, final = self._obstacle(spec, processes)
+            problem, final = launching.obstacle(spec, processes)
         if problem or spec is None:
             unit.refused(self.record, problem, final=final, policy=self.policy, seen=now)
             self.around.audit.note("start-refused", self.name, why=problem)
@@ -267,20 +266,6 @@ class Managed:
         else:
             self._spawn(spec, now)
         self.save()
-
-    def _obstacle(self, spec: Mapping[str, Any], processes: Mapping[int, Process]) -> tuple[str, bool]:
-        chosen, missing = devices.resolve(spec["cards"], spec["device_dir"])
-        if missing:
-            return missing, True
-        held, _ = devices.holders(processes.values(), chosen) if chosen else ({}, [])
-        if held:
-            listed = ", ".join(
-                f"pid {pid} ({processes[pid].name}) holds {' '.join(held[pid])}" for pid in sorted(held)
-            )
-            return f"a process that is not this unit's holds its cards: {listed}", False
-        for listener in listeners.on_port(int(spec["port"])):
-            return f"port {spec['port']} is taken by {listeners.describe_owner(listener)}", False
-        return "", False
 
     def _spawn(self, spec: Mapping[str, Any], seen: Seen) -> None:
         paths, record = self.around.paths, self.record
@@ -302,7 +287,7 @@ class Managed:
             "umask": self.around.umask,
             "header": f"{self.name} generation {generation} cards {record.running['cards']}",
         }
-        pid, instructions = self._gate(log, generation)
+        pid, instructions = launching.open_gate(self.around.package, self.name, log, generation)
         try:
             process = procs.read(pid)
             if process is not None:
@@ -314,32 +299,12 @@ class Managed:
                 self.around.audit.note(
                     "start", self.name, pid=pid, start=process.start, generation=generation
                 )
-                _write_all(instructions, gate.instructions(told))
+                launching.write_all(instructions, gate.instructions(told))
         except BrokenPipeError:
             pass  # it has ended already: the next look sees that
         finally:
             os.close(instructions)
         self._next_check = seen.now + _START_INTERVAL
-
-    def _gate(self, log: str, generation: int) -> tuple[int, int]:
-        """Start a gate; returns its pid and the descriptor that its instructions are written to."""
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        waiting, instructions = os.pipe()
-        try:
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", self.around.package, "gate"],
-                {**os.environ, environment.MARKER: f"{self.name}:{generation}"},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, waiting, 0),
-                    (os.POSIX_SPAWN_DUP2, output, 1),
-                    (os.POSIX_SPAWN_DUP2, output, 2),
-                ],
-            )
-        finally:
-            os.close(waiting)
-            os.close(output)
-        return pid, instructions
 
     def wants_before(self, now: float) -> float:
         """In how many seconds this unit wants to be looked at again."""
@@ -349,33 +314,3 @@ class Managed:
         if record.state == unit.BACKOFF:
             return min(1.0, max(0.01, record.not_before - now))
         return 1.0 if self.living else 5.0
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def marked(process: Process) -> str:
-    """The unit that a process' environment names, "" when it names none (titles overwrite it in some)."""
-    wanted = (environment.MARKER + "=").encode("ascii")
-    for item in procs.slurp(f"/proc/{process.pid}/environ").split(b"\0"):
-        if item.startswith(wanted):
-            return item[len(wanted) :].decode("utf-8", "replace").rpartition(":")[0]
-    return ""
-
-
-def strays(processes: Mapping[int, Process], units: Sequence[Managed], adopters: Collection[int]) -> None:
-    """Put orphans on record that came to a subreaper of ours before their parents were ever seen.
-
-    That they descend from a unit is certain: nothing else comes there. Which one, the marker tells; without
-    it only a single unit that has something running can be meant.
-    """
-    known = {key for managed in units for key in managed.lineage.members}
-    for process in processes.values():
-        if process.ppid not in adopters or not process.alive or (process.pid, process.start) in known:
-            continue
-        name = marked(process)
-        active = [m for m in units if m.name == name] or ([] if name else [m for m in units if m.record.root])
-        if len(active) == 1 and process.pid not in active[0].around.never:
-            active[0].lineage.record(process, active[0].record.generation)

@@ -22,11 +22,12 @@ class Process(NamedTuple):
     start: int
     #: at most 15 characters, as the kernel keeps it
     name: str
+    threads: int = 1
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs: a zombie doesn't."""
-        return self.state not in ENDED
+        """Whether it still runs: a zombie doesn't, unless only its first thread has ended."""
+        return self.state not in ENDED or self.threads > 1
 
 
 def parse_stat(data: bytes) -> Process:
@@ -41,6 +42,7 @@ def parse_stat(data: bytes) -> Process:
         session=int(rest[3]),
         start=int(rest[19]),
         name=data[left + 1 : right].decode("utf-8", "replace"),
+        threads=int(rest[17]),
     )
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from klops.agent import control, identity, managed, procs, report, store, subreaper, unit
+from klops.agent import control, identity, procs, report, store, strays, subreaper, unit
 from klops.agent.audit import Audit
 from klops.agent.errors import VerbError
 from klops.agent.launcher import HAND_OVER
@@ -79,8 +79,8 @@ class Supervisor:
     def _watch_ends(self) -> None:
         """Have the end of every member wake the loop: its pidfd becomes readable."""
         wanted = {}
-        for managed_unit in self.units.values():
-            for key, handle in managed_unit.handles.items():
+        for one in self.units.values():
+            for key, handle in one.handles.items():
                 if handle.fd >= 0:
                     wanted[handle.fd] = key
         for fd, key in list(self._watched.items()):
@@ -196,9 +196,10 @@ class Supervisor:
         begun = time.monotonic()
         self.reap()
         processes = procs.table()
-        managed.strays(processes, list(self.units.values()), self.adopters)
         for one in self.units.values():
             one.look(processes)
+        for name in strays.adopt(processes, list(self.units.values()), self.adopters):
+            self.units[name].look(processes)
         for one in list(self.units.values()):
             action = one.step(processes, time.monotonic(), self.closing_since is not None)
             if action == unit.LAUNCH:

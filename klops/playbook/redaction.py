@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from klops.actions.base import Change
-from klops.errors import CommandFailed, KlopsError
+from klops.errors import CommandFailed, HostUnreachable, KlopsError
 from klops.playbook.pending import Pending
 from klops.playbook.results import TaskResult
 from klops.secret import MASK, Redactor, Secret
@@ -31,8 +31,13 @@ def redacted(result: TaskResult, redactor: Redactor) -> TaskResult:
 def hidden(result: TaskResult) -> TaskResult:
     """A result of a task with ``no_log``: what became of it, and nothing of what it was about."""
     error = result.error
+    if isinstance(error, HostUnreachable):
+        # what the task was about is no part of why the host can't be reached
+        return replace(result, changes=(), values={}, warnings=())
     if error is not None:
-        error = type(error)(HIDDEN, code=error.code)
+        error.message, error.hint, error.args = HIDDEN, "", (HIDDEN,)
+        if isinstance(error, CommandFailed):
+            error.stderr = ""
     changes = tuple(Change(HIDDEN) for _ in result.changes)
     message = HIDDEN if result.message else ""
     return replace(result, changes=changes, message=message, values={}, error=error, warnings=())

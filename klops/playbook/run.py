@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -84,6 +84,13 @@ def _locks(who: str) -> MakeLock:
 
 def _opened(open_remote: OpenRemote, connection: Connection, become: bool | None) -> Remote:
     return open_remote(connection, become=become)
+
+
+def _raise_first(futures: Sequence[Future[None]]) -> None:
+    """Raise what a sink raised; what went wrong on a host is a result and no exception."""
+    for future in futures:
+        if future.done():
+            future.result()
 
 
 class _Busy:
@@ -211,8 +218,11 @@ class _Run:
             with self._busy:
                 entry.hosts[name] = self._settle(self._hosts[name], task, job())
 
-        for future in [self._pool.submit(one, name, job) for name, job in work.items()]:
-            future.result()
+        futures = [self._pool.submit(one, name, job) for name, job in work.items()]
+        # in short waits: a long one can't be interrupted on Windows, nor when another thread gets the signal
+        while wait(futures, timeout=0.5, return_when=FIRST_EXCEPTION).not_done:
+            _raise_first(futures)
+        _raise_first(futures)
         # in the order of the hosts, whoever was done first
         entry.hosts = {name: entry.hosts[name] for name in work}
 

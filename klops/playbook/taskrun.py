@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from klops.remote.reads import Read
 
 T = TypeVar("T")
+#: codes of failures that an earlier task may prevent by what it makes
+_MAY_COME = ("absent", "no-such-user", "no-such-group")
 _NO_ITEM = object()
 
 
@@ -70,6 +72,8 @@ class HostPlay:
     #: what the first look at the host would have had each task change
     _first: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     _looked: bool = False
+    #: check mode, and an earlier task would have changed something or may have
+    _tentative: bool = False
 
     def __post_init__(self) -> None:
         self.replies = Replies(self._remote)
@@ -108,7 +112,7 @@ class HostPlay:
             except (HostUnreachable, Interrupted):
                 raise
             except KlopsError as error:
-                result = failed(self._placed(error, task))
+                result = self._failed(error, task)
             yield Item(item, result)
 
     def _turns(self, task: Task) -> list[Any]:
@@ -140,7 +144,7 @@ class HostPlay:
         plan = self._plan(task, ready, rest)
         warnings = (*plan.warnings, *self._moved(task, turn, plan))
         if plan.failure is not None:
-            return failed(self._placed(plan.failure, task), warnings)
+            return self._failed(plan.failure, task, warnings)
         if self._checks(task) or plan.skipped or not plan.steps:
             return planned(plan, self._checks(task), warnings)
         return self._apply(task, ready, plan, warnings, began)
@@ -267,6 +271,7 @@ class HostPlay:
             if result.status is Status.UNKNOWN:
                 values.pop("changed", None)
             self.host.data[task.register] = Pending(values, reason) if tentative else values
+        self._tentative |= self._checks(task) and result.status in (Status.CHANGED, Status.UNKNOWN)
         if result.status is Status.CHANGED:
             self.host.notified.update(dict.fromkeys(task.notify, ""))
         elif result.status is Status.UNKNOWN:
@@ -298,6 +303,13 @@ class HostPlay:
                 Layer(magic, templates=False),
             )
         )
+
+    def _failed(self, error: KlopsError, task: Task, warnings: tuple[str, ...] = ()) -> TaskResult:
+        if self._tentative and error.code in _MAY_COME:
+            return unknown(
+                f"as things are it would fail, but an earlier task may change that: {error.message}"
+            )
+        return failed(self._placed(error, task), warnings)
 
     def _placed(self, error: KlopsError, task: Task) -> KlopsError:
         """Mistakes in what the author wrote say where that is."""

@@ -32,7 +32,7 @@ STARTS = threading.BoundedSemaphore(8)
 #: Tries to connect to a host that isn't there or refuses.
 QUICK_TRIES = 3
 #: Tries to connect to a host whose sshd dropped us before it said a word.
-BANNER_TRIES = 12
+BANNER_TRIES = 15
 #: Tries to open a channel while the host allows no more of them (MaxSessions).
 CHANNEL_TRIES = 10
 CHANNEL_TIMEOUT = 20.0
@@ -106,21 +106,21 @@ class Link:
         self.closed = False
 
     def session(self) -> paramiko.Channel:
-        """A channel for one command; tell :meth:`session_ended` when it is closed. If it raises, nothing has run.
+        """A channel for one command, which has not run when this raises.
 
+        Tell :meth:`session_ended` when it is closed.
         A host that opens no more sessions (MaxSessions) is asked again when one of ours has ended.
         """
-        tried = 0
+        refused = 0
         reconnected = False
         while True:
-            tried += 1
             transport = self._transport()
             try:
                 # one at a time: paramiko keeps the reason of a refusal in one place for all
                 with self._opening:
                     channel = transport.open_session(timeout=CHANNEL_TIMEOUT)
             except paramiko.ChannelException as e:
-                self._wait_for_room(tried, e)
+                refused = 0 if self._wait_for_room(refused, e) else refused + 1
             except (paramiko.SSHException, OSError, EOFError) as e:
                 # the connection died while nobody used it: no harm in making another
                 if reconnected or not self.lost(e):
@@ -178,17 +178,18 @@ class Link:
             self._sessions -= 1
             self._room.notify_all()
 
-    def _wait_for_room(self, tried: int, e: paramiko.ChannelException) -> None:
-        """After a refused channel: until one of our own is closed, else for a moment; at last an error."""
+    def _wait_for_room(self, refused: int, e: paramiko.ChannelException) -> bool:
+        """After a refused channel: until one of ours is closed (True), or a moment; at last an error."""
         with self._room:
             if self._sessions and self._room.wait(SESSION_WAIT):
-                return
-        if tried >= CHANNEL_TRIES:
+                return True
+        if refused >= CHANNEL_TRIES:
             raise HostUnreachable(
                 f"{self.target.name}: the host opens no further session: {e}",
                 hint="raise MaxSessions in its sshd_config, or wait for other commands to end",
             ) from e
         time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - jitter
+        return False
 
     def _transport(self) -> paramiko.Transport:
         with self._lock:
@@ -220,9 +221,7 @@ class Link:
         again = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_TryError),
             stop=worth_it,
-            wait=tenacity.wait_random_exponential(
-                multiplier=0.3 if patient else 0.2, max=3.0 if patient else 0.6
-            ),
+            wait=tenacity.wait_random_exponential(multiplier=0.2, max=2.0 if patient else 0.6),
             reraise=True,
         )
         time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter
@@ -325,9 +324,16 @@ class Link:
         if isinstance(e, paramiko.AuthenticationException) or "authentication" in type(e).__name__.lower():
             return _TryError(self._auth_error(e))
         if transport is None or not transport.remote_version:
+            if not wire.why:
+                return _TryError(
+                    HostUnreachable(
+                        f"{where}: the connection stands, but no banner came in {target.connect_timeout:g} s",
+                        hint="is it sshd that listens there, and is the host too busy to answer?",
+                    )
+                )
             return _TryError(
                 HostUnreachable(
-                    f"{where}: dropped us before its banner ({wire.why or _text(e)})",
+                    f"{where}: dropped us before its banner ({wire.why})",
                     hint="too many connections at once (MaxStartups), a ban, or no sshd on this port",
                 ),
                 BANNER_TRIES,

@@ -35,6 +35,9 @@ class Wire:
         except TimeoutError:
             self._check()
             raise
+        except OSError as e:
+            self.why = self.why or e.strerror or str(e)
+            raise
         if data:
             self._asked = 0.0
         else:

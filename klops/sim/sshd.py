@@ -78,9 +78,12 @@ def start_sshd(
     addresses: Sequence[str] = ("127.0.0.1",),
     extra_config: str = "",
     port: int | None = None,
+    own_home: bool = True,
 ) -> Sshd:
     """Start an sshd whose files are all in ``directory``; returns when it listens.
 
+    With ``own_home`` sessions have an empty home below it: start-up files of the user's shell are none of our
+    business, and often cost more than the command.
     Lines of ``extra_config`` win over klops' own (sshd takes the first value of a key). Raises
     :class:`TaskFailed` with sshd's log when it doesn't come up.
     """
@@ -98,6 +101,9 @@ def start_sshd(
         # compiled into sshd as the folder it gives up its rights in; made by the service unit elsewhere
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     port = port or free_port(addresses)
+    if own_home:
+        (folder / "home").mkdir(exist_ok=True)
+        extra_config += f'\nSetEnv "HOME={folder / "home"}"'
     config = folder / "sshd_config"
     lines = [
         extra_config,

@@ -18,7 +18,7 @@ from klops.sim.layout import SERVED_NAME, SERVICE, Rehearsal, RehearsalHost
 from klops.sim.xpu_smi import holders
 
 #: Seconds a service may take to be ready again after its API server was killed.
-RECOVERY_PATIENCE = 120.0
+RECOVERY_PATIENCE = 300.0
 Say = Callable[[str], None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -64,6 +65,21 @@ def make_rehearsal() -> Iterator[MakeRehearsal]:
     for directory in made:
         if not sim.stop(directory):
             directory.rmdir()
+
+
+@pytest.fixture(scope="module")
+def real_vllm() -> Iterator[None]:
+    """A real vLLM and a tiny model are there for ``make_rehearsal(vllm="real")``; built the first time."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    script = Path(__file__).parent / "real_vllm" / "setup-env"
+    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True)
+    exports = dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in exports.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="module")

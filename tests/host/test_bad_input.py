@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from klops.sim.layout import SERVICE, Rehearsal, RehearsalHost
+from tests.host.conftest import MakeRehearsal
 from tests.host.support import Done, klops, tree
 
 pytestmark = pytest.mark.host
@@ -75,8 +76,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def rehearsal(new_rehearsal: Any) -> Rehearsal:
-    made: Rehearsal = new_rehearsal(hosts=1, transports=["ssh"])
+def rehearsal(make_rehearsal: MakeRehearsal) -> Rehearsal:
+    made: Rehearsal = make_rehearsal(hosts=1, transports=["ssh"])
     return made
 
 

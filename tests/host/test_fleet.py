@@ -9,13 +9,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from klops.sim.layout import SERVED_NAME, Rehearsal
+from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
 
 pytestmark = pytest.mark.host
 
 
-def test_the_third_host_comes_up_and_each_of_the_others_is_told_why(new_rehearsal: Any) -> None:
-    rehearsal: Rehearsal = new_rehearsal(hosts=3, transports=["ssh"])
+def test_the_third_host_comes_up_and_each_of_the_others_is_told_why(make_rehearsal: MakeRehearsal) -> None:
+    rehearsal: Rehearsal = make_rehearsal(hosts=3, transports=["ssh"])
     dead, cardless, fine = rehearsal.hosts
     yaml = YAML(typ="safe", pure=True)
     content = yaml.load(rehearsal.inventory)

@@ -46,6 +46,14 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     daemon.close()
 
 
+@pytest.fixture(scope="module")
+def accounts_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """An sshd whose sessions have the homes of their accounts."""
+    daemon = start_sshd(tmp_path_factory.mktemp("sshd"), own_home=False)
+    yield daemon
+    daemon.close()
+
+
 def trusting(
     sshd: Sshd, known_hosts: Path, *, port: int | None = None, args: tuple[str, ...] = ()
 ) -> Connection:
@@ -192,12 +200,13 @@ def test_a_link_that_swallows_everything(sshd: Sshd, tmp_path: Path) -> None:
     target = tmp_path / "upload"
     with Proxy(sshd.port) as proxy, ThreadPoolExecutor(2) as pool:
         waiting, uploading = (open_remote(through(sshd, proxy, tmp_path)) for _ in range(2))
-        uploading.run(["true"])
         command = pool.submit(waiting.run, ["sleep", "30.1"])
         until_runs("sleep", "30.1")
+        upload = pool.submit(uploading.put, bytes(128 * 1024 * 1024), str(target))
+        while not any(part.stat().st_size for part in tmp_path.glob(".upload.klops-*")):
+            assert not upload.done()
         started = time.monotonic()
         proxy.swallow.set()
-        upload = pool.submit(uploading.put, bytes(64 * 1024 * 1024), str(target))
         with pytest.raises(
             ConnectionLost, match=r"connection lost during sleep 30.*no answer.*may still run"
         ):
@@ -211,6 +220,13 @@ def test_a_link_that_swallows_everything(sshd: Sshd, tmp_path: Path) -> None:
         os.kill(pid, signal.SIGTERM)
 
 
+def test_a_port_that_never_says_a_word(sshd: Sshd) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = connection_to(sshd, port=silent.getsockname()[1])
+        with pytest.raises(HostUnreachable, match="no banner came in 1 s"):
+            open_remote(dataclasses.replace(connection, connect_timeout=1.0)).run(["true"])
+
+
 def test_a_read_is_sent_again_after_a_cut_and_a_change_is_not(sshd: Sshd, tmp_path: Path) -> None:
     with Proxy(sshd.port) as proxy:
         remote = open_remote(through(sshd, proxy, tmp_path))
@@ -220,8 +236,9 @@ def test_a_read_is_sent_again_after_a_cut_and_a_change_is_not(sshd: Sshd, tmp_pa
 
         def cut_when_it_waits() -> None:
             until_runs("cat", str(fifo))
+            first = running("cat", str(fifo))
             proxy.cut()
-            for pid in running("cat", str(fifo)):
+            for pid in first:
                 os.kill(pid, signal.SIGTERM)
             # the second try is answered
             fifo.write_text("second")
@@ -318,15 +335,15 @@ class Account:
 
 
 @pytest.fixture
-def folder(sshd: Sshd, tmp_path: Path) -> Path:
+def folder(accounts_sshd: Sshd, tmp_path: Path) -> Path:
     """A folder that every user may enter; sshd's is one too, for its list of authorized keys."""
-    for place in (tmp_path, tmp_path.parent, tmp_path.parent.parent, sshd.key_file.parent):
+    for place in (tmp_path, tmp_path.parent, tmp_path.parent.parent, accounts_sshd.key_file.parent):
         place.chmod(0o755)
     return tmp_path
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "fish", "tcsh"])
-def test_login_shells_and_their_noise(sshd: Sshd, folder: Path, shell: str) -> None:
+def test_login_shells_and_their_noise(accounts_sshd: Sshd, folder: Path, shell: str) -> None:
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
@@ -338,7 +355,7 @@ def test_login_shells_and_their_noise(sshd: Sshd, folder: Path, shell: str) -> N
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(noise)
         subprocess.run(["chown", "-R", account.name, str(home)], check=True)
-        remote = open_remote(dataclasses.replace(connection_to(sshd), user=account.name))
+        remote = open_remote(dataclasses.replace(connection_to(accounts_sshd), user=account.name))
         words = ["it's", "$HOME", "`x`", "a\nb", "!1", "\\"]
         done = remote.run(["printf", "%s\\0", *words], stdin=b"x")
         assert (done.stdout.decode().split("\0")[:-1], done.stderr) == (words, b"")
@@ -352,10 +369,10 @@ def test_login_shells_and_their_noise(sshd: Sshd, folder: Path, shell: str) -> N
         account.remove()
 
 
-def test_an_account_without_a_shell_says_so(sshd: Sshd, folder: Path) -> None:
+def test_an_account_without_a_shell_says_so(accounts_sshd: Sshd, folder: Path) -> None:
     account = Account("klops-nologin", "/usr/sbin/nologin", folder / "home")
     try:
-        remote = open_remote(dataclasses.replace(connection_to(sshd), user=account.name))
+        remote = open_remote(dataclasses.replace(connection_to(accounts_sshd), user=account.name))
         with pytest.raises(CommandFailed, match=r"did not start.*not available"):
             remote.run(["true"])
     finally:
@@ -363,13 +380,13 @@ def test_an_account_without_a_shell_says_so(sshd: Sshd, folder: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("sudo") is None, reason="sudo is not installed")
-def test_sudo(sshd: Sshd, folder: Path) -> None:
+def test_sudo(accounts_sshd: Sshd, folder: Path) -> None:
     account = Account("klops-sudo", shutil.which("sh") or "/bin/sh", folder / "home")
     rule = Path("/etc/sudoers.d/klops-test")
     password = "made-up 'pass' $word"
     try:
         subprocess.run(["chpasswd"], input=f"{account.name}:{password}\n", text=True, check=True)
-        connection = dataclasses.replace(connection_to(sshd), user=account.name, become=True)
+        connection = dataclasses.replace(connection_to(accounts_sshd), user=account.name, become=True)
         with pytest.raises(CommandFailed, match="sudo") as caught:
             open_remote(connection).run(["id", "-u"])
         assert caught.value.code == "become"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from klops.sim.layout import SERVED_NAME, Rehearsal
+from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
 
 pytestmark = pytest.mark.host
@@ -61,8 +62,8 @@ def spellings(secret: str) -> set[bytes]:
 
 
 @pytest.mark.parametrize("transport", ["ssh", "local"])
-def test_no_sink_holds_the_key(new_rehearsal: Any, transport: str) -> None:
-    rehearsal: Rehearsal = new_rehearsal(hosts=1, transports=[transport])
+def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str) -> None:
+    rehearsal: Rehearsal = make_rehearsal(hosts=1, transports=[transport])
     host = rehearsal.hosts[0]
     secret = host.api_key
     assert {" ", '"', "'", "$"} <= set(secret)

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 VOCABULARY, HIDDEN, INNER, LAYERS, HEADS = 1024, 64, 256, 2, 8
-HEAD = HIDDEN // HEADS
+HEAD = 32  # the least that vLLM's attention on the CPU can do
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -84,8 +84,9 @@ def weights() -> dict[str, Any]:
         prefix = f"model.layers.{layer}."
         found[prefix + "input_layernorm.weight"] = norm.copy()
         found[prefix + "post_attention_layernorm.weight"] = norm.copy()
-        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-            found[f"{prefix}self_attn.{name}.weight"] = matrix(HIDDEN, HIDDEN)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            found[f"{prefix}self_attn.{name}.weight"] = matrix(HEADS * HEAD, HIDDEN)
+        found[prefix + "self_attn.o_proj.weight"] = matrix(HIDDEN, HEADS * HEAD)
         found[prefix + "mlp.gate_proj.weight"] = matrix(INNER, HIDDEN)
         found[prefix + "mlp.up_proj.weight"] = matrix(INNER, HIDDEN)
         found[prefix + "mlp.down_proj.weight"] = matrix(HIDDEN, INNER)

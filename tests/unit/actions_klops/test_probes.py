@@ -49,11 +49,11 @@ def test_a_program_of_another_name_is_never_sent() -> None:
 
 
 def test_preflight_looks_for_what_docker_will_map() -> None:
-    settings = {**SETTINGS, "cards": {"device_dir": "/tmp/dev"}}
+    settings = {**SETTINGS, "cards": {"device_dir": "/srv/cards"}}
     script = Stage(settings=Settings.model_validate(settings)).scripts("klops.preflight")["nodes"]
     assert "ls -lndL" in script
-    assert "/tmp/dev/xpu0 " in script
-    assert script.endswith("/tmp/dev/xpuctrl")
+    assert "/srv/cards/xpu0 " in script
+    assert script.endswith("/srv/cards/xpuctrl")
 
 
 def test_unreadable_cards_are_a_warning_naming_the_assumption() -> None:

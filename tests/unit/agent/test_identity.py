@@ -24,9 +24,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_name_with_parentheses_and_blanks_is_read_to_its_last_parenthesis() -> None:
-    rest = " ".join(["S", "7", "8", "9", *["0"] * 15, "4711", "0"])
+    rest = " ".join(["S", "7", "8", "9", *["0"] * 13, "3", "0", "4711", "0"])
     process = procs.parse_stat(f"42 (a) S 1 (b c)) {rest}".encode())
-    assert process == procs.Process(42, 7, 8, 9, "S", 4711, "a) S 1 (b c)")
+    assert process == procs.Process(42, 7, 8, 9, "S", 4711, "a) S 1 (b c)", 3)
 
 
 def test_a_process_of_another_start_time_is_another(sleeper: subprocess.Popen[bytes]) -> None:
@@ -89,6 +89,11 @@ def test_without_pidfd_the_identity_is_checked_again_and_the_audit_says_so(
     assert sleeper.poll() is None
     assert handle.send(signal.SIGTERM) == "sent"
     assert sleeper.wait(10) == -signal.SIGTERM
+
+
+def test_a_process_whose_first_thread_has_ended_still_runs() -> None:
+    assert procs.Process(9, 1, 9, 9, "Z", 90, "vllm", threads=2).alive
+    assert not procs.Process(9, 1, 9, 9, "Z", 90, "vllm", threads=1).alive
 
 
 def test_a_zombie_is_gone(sleeper: subprocess.Popen[bytes]) -> None:

@@ -40,8 +40,8 @@ TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
         ("INFO fine\n", ""),
         ("INFO a\nERROR first thing\nRuntimeError: second\n", "ERROR first thing"),
         (
-            f"{TRACE} Traceback (most recent call last):\n{TRACE}   File x\n{TRACE} ValueError: no such model\n",
-            "ValueError: no such model",
+            f"{TRACE} Traceback (most recent call last):\n{TRACE}   File x\n{TRACE} ValueError: no model\n",
+            "ValueError: no model",
         ),
         (
             "Traceback (most recent call last):\n  File x\n    raise y\nOSError: [28]\nlater\n",

@@ -24,7 +24,6 @@ from klops.remote import agentpackage
 from tests.unit.agent.site import KEY, Site, alive, until
 from tests.unit.agent.test_package import interpreters
 
-
 #: This interpreter, the oldest and the newest that this machine has.
 SOME = list(dict.fromkeys([interpreters()[0], *interpreters()[1:2], interpreters()[-1]]))
 

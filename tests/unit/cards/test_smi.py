@@ -137,10 +137,10 @@ def test_join_keeps_index_and_minor_apart() -> None:
         + "\n"
         + ROW1.replace(":05:", ":01:").replace("SN1", "SN7")
     )
-    cards = smi.read_cards(rows, QUERY + second(Minor_Number="5"), "/tmp/dev/")
+    cards = smi.read_cards(rows, QUERY + second(Minor_Number="5"), "/srv/cards/")
     assert [(c.index, c.minor, c.node, c.bdf, c.uuid) for c in cards.cards] == [
-        (0, 5, "/tmp/dev/xpu5", "0000:9a:00", "GPU-8888"),
-        (1, 0, "/tmp/dev/xpu0", "0000:01:00", "GPU-7777"),
+        (0, 5, "/srv/cards/xpu5", "0000:9a:00", "GPU-8888"),
+        (1, 0, "/srv/cards/xpu0", "0000:01:00", "GPU-7777"),
     ]
     assert cards.findings == ()
 

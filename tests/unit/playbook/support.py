@@ -47,9 +47,11 @@ class Recorder:
 class FakeLock:
     """A lock that notes what is done with it."""
 
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
+    def __init__(self) -> None:
+        self.log: list[str] = []
         self.lost: KlopsError | None = None
+        #: raised when it is to be given back
+        self.stuck: KlopsError | None = None
 
     def acquire(self) -> None:
         """Note it."""
@@ -58,6 +60,8 @@ class FakeLock:
     def release(self) -> None:
         """Note it."""
         self.log.append("release")
+        if self.stuck is not None:
+            raise self.stuck
 
 
 @dataclass
@@ -100,6 +104,8 @@ class Lab:
     #: wraps the fake host where a test needs another kind of remote
     wrap: Callable[[FakeRemote], Remote] = field(default=lambda remote: remote)
     sink: Recorder = field(default_factory=Recorder)
+    #: of all hosts
+    lock: FakeLock = field(default_factory=FakeLock)
     more_sinks: list[Sink] = field(default_factory=list)
 
     def host(self, name: str = "h1") -> FakeRemote:
@@ -120,7 +126,6 @@ class Lab:
 
     def play(self, text: str, **options: Any) -> Ran:
         """Run a playbook."""
-        locks: list[str] = []
 
         def opened(connection: Connection, *, become: bool | None = None) -> Remote:
             return self.wrap(self.host(connection.name))
@@ -132,9 +137,9 @@ class Lab:
             sinks=[self.sink, *self.more_sinks],
             open_remote=opened,
             redactor=self.redactor,
-            make_lock=lambda remote, root: FakeLock(locks),
+            make_lock=lambda remote, root: self.lock,
         )
-        return Ran(result, self.sink, self.hosts, locks)
+        return Ran(result, self.sink, self.hosts, self.lock.log)
 
     def tasks(self, text: str, **options: Any) -> Ran:
         """Run a play over all hosts with the tasks in ``text``."""

@@ -13,6 +13,7 @@ from klops.errors import (
     CommandFailed,
     ConnectionLost,
     HostUnreachable,
+    LockHeld,
     SourceErrors,
     UsageError,
 )
@@ -411,6 +412,28 @@ def test_lock_is_given_back_after_a_failure(lab: Lab) -> None:
     assert lab.tasks("- command: work").locks == ["acquire", "release"]
 
 
+def test_a_lock_that_was_lost_stops_further_changes(lab: Lab) -> None:
+    def lose(_: Any) -> str:
+        lab.lock.lost = LockHeld("somebody else took the lock over")
+        return ""
+
+    lab.host().on("one", lose).on("two")
+    ran = lab.tasks("- command: one\n- command: two")
+    assert ran.statuses() == ["changed", "failed"]
+    assert ran.result.errors["h1"].code == "lock-held"
+    assert lab.host().commands == ["one"]
+
+
+def test_a_lock_that_cannot_be_given_back_is_worth_a_warning(lab: Lab) -> None:
+    lab.host().on("one")
+    lab.lock.stuck = HostUnreachable("gone")
+    ran = lab.tasks("- command: one")
+    assert ran.result.ok
+    assert [event.message for event in ran.sink.events if isinstance(event, Warned)] == [
+        "the lock could not be given back: gone; it expires by itself"
+    ]
+
+
 def test_mistakes_in_settings_stop_everything_before_it_begins(lab: Lab) -> None:
     lab.inventory = """\
         all:
@@ -454,6 +477,16 @@ def test_no_log_hides_details_and_registers_all_the_same(lab: Lab) -> None:
     assert ran.task(0).values == {}
     assert ran.task(0).changes == (Change("details are hidden (no_log)"),)
     assert ran.task(1).message == "inner"
+
+
+def test_no_log_hides_a_failure_but_not_why_a_host_is_unreachable(lab: Lab) -> None:
+    lab.host().on("show", reply(rc=3, stderr="inner"))
+    error = lab.tasks("- command: show inner\n  no_log: true").result.errors["h1"]
+    assert isinstance(error, CommandFailed)
+    assert "inner" not in f"{error} {error.message} {error.stderr}"
+    assert error.rc == 3
+    lab.host().unreachable = "no route to host"
+    assert "no route" in str(lab.tasks("- command: show\n  no_log: true").result.errors["h1"])
 
 
 # -- what is run ---------------------------------------------------------------------------------------------

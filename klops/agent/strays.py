@@ -1,0 +1,37 @@
+"""Orphans that came to a subreaper of ours before their parents were ever seen."""
+
+from __future__ import annotations
+
+from typing import Collection, Mapping, Sequence
+
+from klops.agent import environment, procs
+from klops.agent.managed import Managed
+from klops.agent.procs import Process
+
+
+def marked(process: Process) -> str:
+    """The unit that a process' environment names, "" when it names none (titles overwrite it in some)."""
+    wanted = (environment.MARKER + "=").encode("ascii")
+    for item in procs.slurp(f"/proc/{process.pid}/environ").split(b"\0"):
+        if item.startswith(wanted):
+            return item[len(wanted) :].decode("utf-8", "replace").rpartition(":")[0]
+    return ""
+
+
+def adopt(processes: Mapping[int, Process], units: Sequence[Managed], adopters: Collection[int]) -> set[str]:
+    """Put them on record; returns the names of the units they belong to.
+
+    That they descend from a unit is certain: nothing else comes there. Which one, the marker tells; without
+    it only a single unit can be meant.
+    """
+    found = set()
+    known = {key for managed in units for key in managed.lineage.members}
+    for process in processes.values():
+        if process.ppid not in adopters or not process.alive or (process.pid, process.start) in known:
+            continue
+        name = marked(process)
+        meant = [m for m in units if m.name == name] if name else units
+        if len(meant) == 1 and process.pid not in meant[0].around.never:
+            meant[0].lineage.record(process, meant[0].record.generation)
+            found.add(meant[0].name)
+    return found
