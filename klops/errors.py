@@ -31,7 +31,7 @@ from dataclasses import dataclass
 class KlopsError(Exception):
     """Root of all errors that klops raises on purpose.
 
-    ``code`` is stable and meant for programs, ``hint`` says what to do next ("" when there is nothing to say).
+    ``code`` is stable and meant for programs, ``hint`` says what to do next ("" when there is nothing).
     """
 
     code = "error"
@@ -135,7 +135,9 @@ class CommandFailed(KlopsError):
 
     code = "command-failed"
 
-    def __init__(self, message: str, *, rc: int = 1, stderr: str = "", hint: str = "", code: str = "") -> None:
+    def __init__(
+        self, message: str, *, rc: int = 1, stderr: str = "", hint: str = "", code: str = ""
+    ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.rc = rc
         self.stderr = stderr
@@ -172,7 +174,7 @@ class LockHeld(KlopsError):
 
 
 class ReadOnlyViolation(KlopsError):
-    """Something tried to write in check mode. This is a fault of klops, and it is stopped before it happens."""
+    """Something tried to write in check mode: a fault of klops, stopped before it happens."""
 
     code = "read-only"
 

@@ -18,14 +18,16 @@ SHORTEST_REDACTED = 4
 class Secret:
     """A value that shows itself only to :meth:`reveal`.
 
-    Not a ``str``: formatting, joining, JSON and pickling never show it by accident. Two secrets are equal when
-    their values are, so a changed secret still counts as a change. A deferred secret (from the environment, a
-    file or a command) is read once, when it is first revealed.
+    Not a ``str``: formatting, joining, JSON and pickling never show it by accident. Two secrets are equal
+    when their values are, so a changed secret still counts as a change. A deferred secret (from the
+    environment, a file or a command) is read once, when it is first revealed.
     """
 
     __slots__ = ("_load", "_value", "source")
 
-    def __init__(self, value: str | None = None, *, load: Callable[[], str] | None = None, source: str = "value") -> None:
+    def __init__(
+        self, value: str | None = None, *, load: Callable[[], str] | None = None, source: str = "value"
+    ) -> None:
         if (value is None) == (load is None):
             raise TypeError("a secret is either a value or a way to load one")
         self._value = value

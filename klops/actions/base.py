@@ -1,7 +1,8 @@
 """The three small things every action is: probe, plan, apply.
 
-``probe`` names what to read on the host, ``plan`` is a pure function from parameters and what was read to typed
-steps, ``apply`` carries them out. No steps means ok. Check mode is probe and plan; a diff is the plan, printed.
+``probe`` names what to read on the host, ``plan`` is a pure function from parameters and what was read to
+typed steps, ``apply`` carries them out. No steps means ok. Check mode is probe and plan; a diff is the plan,
+printed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that was, or would be, changed. ``before``/``after`` are texts for a unified diff, or None."""
+    """One thing that was, or would be, changed. ``before``/``after``: texts for a unified diff, or None."""
 
     what: str
     before: str | None = None
@@ -88,8 +89,8 @@ class Plan:
     """What an action would do.
 
     ``unknown`` says why the effect can't be known before it is applied: such a task is reported as unknown in
-    check mode, never as ok or skipped. ``failure`` ends the task with nothing done. ``skipped`` says why there is
-    nothing to do here.
+    check mode, never as ok or skipped. ``failure`` ends the task with nothing done. ``skipped`` says why
+    there is nothing to do here.
     """
 
     steps: tuple[Step, ...] = ()

@@ -12,6 +12,7 @@ from typing import Any
 
 _PERCENT = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|Error|error:|\w+Error\b|Exception|\w+Exception\b|Traceback)")
+_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: Bytes at the end of a log that are looked at for its last line.
 _TAIL = 16 * 1024
@@ -74,20 +75,36 @@ def progress(path: str, since: int = 0) -> tuple[str, float | None]:
 
 
 def first_error(path: str, since: int) -> str:
-    """What went wrong, as the log says it: the end of the first traceback, or the first line of an error."""
+    """What went wrong, as the log says it: the end of the first traceback that comes with the first error.
+
+    Without a traceback it is that error's own line; "" without an error.
+    """
     lines = lines_of(read_from(path, since, _SEARCHED))
     for number, line in enumerate(lines):
-        if not _ERROR.search(line):
-            continue
-        if "Traceback" not in line:
+        if _ERROR.search(line):
+            # "worker failed to start", and what it failed of in the lines after it
+            for begin in range(number, min(number + 3, len(lines))):
+                if "Traceback (" in lines[begin]:
+                    return (_raised(lines, begin) or line).strip()[:400]
             return line.strip()[:400]
-        prefix = line[: line.index("Traceback")]
-        for later in lines[number + 1 :]:
-            text = later[len(prefix) :] if later.startswith(prefix) else later
-            if text and not text[0].isspace() and _ERROR.search(text):
-                return text.strip()[:400]
-        return line.strip()[:400]
     return ""
+
+
+def _raised(lines: list[str], begin: int) -> str:
+    """The exception at the end of a traceback, or of the last of a chain of them."""
+    prefix = lines[begin][: lines[begin].index("Traceback (")]
+    raised = ""
+    for line in lines[begin + 1 :]:
+        if not line.startswith(prefix.rstrip()):
+            break
+        text = line[len(prefix) :]
+        if text.startswith(_CHAINED):
+            raised = ""
+        elif raised and text.strip() and not text.startswith("Traceback ("):
+            break
+        elif text[:1].strip() and not text.startswith("Traceback ("):
+            raised = raised or text
+    return raised
 
 
 def marks_path(path: str) -> str:
@@ -188,5 +205,7 @@ def print_log(path: str, lines: int, since: float | None, follow: bool, stop: An
         begin = end - sum(len(line) for line in data[len(data) - lines :]) if lines < len(data) else begin
     follower = Follower(path, begin)
     write(follower.new())
-    while follow and not stop(0.25):
+    while follow:
+        ended = stop(0.25)
         write(follower.new())
+        follow = not ended

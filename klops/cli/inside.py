@@ -53,10 +53,7 @@ def execute(
             sys.stderr.write(f"{name}: would run {shlex.join(command)}\n")
         raise typer.Exit(0)
     if tty:
-        with session.remote(names[0]) as remote:
-            raise typer.Exit(
-                remote.interactive(_argv(remote, names[0], settings, command, on_host, tty=True), tty=True)
-            )
+        raise typer.Exit(_interactive(session, names[0], settings, command, on_host))
     if len(names) == 1 and not common.json:
         raise typer.Exit(_pass_through(session, names[0], settings, command, on_host, given))
     raise typer.Exit(_collect(session, names, settings, command, on_host, given))
@@ -76,30 +73,27 @@ def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) 
     session = open_session(common)
     name = session.one(host)
     settings = {name: session.settings(name)}
-    with session.remote(name) as remote:
-        argv = _argv(remote, name, settings, list(LOGIN_SHELL), on_host, tty=True)
-        raise typer.Exit(remote.interactive(argv, tty=True))
+    raise typer.Exit(_interactive(session, name, settings, list(LOGIN_SHELL), on_host))
 
 
-def _argv(
-    remote: Remote,
-    name: str,
-    settings: dict[str, Settings],
-    command: list[str],
-    on_host: bool,
-    *,
-    tty: bool = False,
-    stdin: bool = False,
-) -> list[str]:
-    """The command line for the host; in the container only once that is known to run."""
+def _interactive(
+    session: Session, name: str, settings: dict[str, Settings], command: list[str], on_host: bool
+) -> int:
+    """On the caller's terminal; in the container only once that is known to run."""
     from klops.cli.place import Place
 
-    if on_host:
-        return command
-    place = Place.of(name, settings[name])
-    place.require_running(remote.read([place.inspect])["container"])
-    keep = ["-it"] if tty else ["-i"] if stdin else []
-    return [*place.prefix, "exec", *keep, place.container, *command]
+    with session.remote(name) as remote:
+        if on_host:
+            return remote.interactive(command, tty=True)
+        place = Place.of(name, settings[name])
+        place.require_running(remote.read([place.inspect])["container"])
+        return place.inside(remote).interactive(command, tty=True)
+
+
+def _target(remote: Remote, name: str, settings: dict[str, Settings], on_host: bool) -> Remote:
+    from klops.cli.place import Place
+
+    return remote if on_host else Place.of(name, settings[name]).inside(remote)
 
 
 def _pass_through(
@@ -120,8 +114,8 @@ def _pass_through(
         return on_output
 
     with session.remote(name) as remote:
-        argv = _argv(remote, name, settings, command, on_host, stdin=bool(given))
-        return remote.stream(argv, on_stdout=write(sys.stdout), on_stderr=write(sys.stderr), stdin=given)
+        target = _target(remote, name, settings, on_host)
+        return target.stream(command, on_stdout=write(sys.stdout), on_stderr=write(sys.stderr), stdin=given)
 
 
 def _collect(
@@ -138,8 +132,8 @@ def _collect(
 
     def run(name: str) -> dict[str, Any]:
         with session.remote(name) as remote:
-            argv = _argv(remote, name, settings, command, on_host, stdin=bool(given))
-            done = remote.run(argv, stdin=given, timeout=None, check=False)
+            target = _target(remote, name, settings, on_host)
+            done = target.run(command, stdin=given, timeout=None, check=False)
             return {"rc": done.rc, "stdout": done.text, "stderr": done.error_text, "seconds": done.seconds}
 
     found = session.each(names, run)

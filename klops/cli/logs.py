@@ -173,12 +173,11 @@ def _arguments(
 
 
 def _stream(remote: Remote, place: Place, unit: str, args: list[str], tail: Tail) -> None:
-    from klops.commands.agent import verb
     from klops.errors import AgentError
 
     complaints: list[bytes] = []
-    argv = verb(place.prefix, place.container, place.python, place.root, "logs", unit, *args)
-    rc = remote.stream(argv, on_stdout=tail.feed, on_stderr=complaints.append)
+    argv = place.agent("logs", unit, *args)
+    rc = place.inside(remote).stream(argv, on_stdout=tail.feed, on_stderr=complaints.append)
     if rc != 0:
         said = b"".join(complaints).decode("utf-8", "replace").strip()
         raise AgentError(

@@ -104,7 +104,7 @@ def run(argv: Sequence[str]) -> int:
         return status if isinstance(status, int) else 0
     except KlopsError as error:
         _report(error, redactor, json)
-        return own_failure or error.exit_status
+        return error.exit_status if isinstance(error, Interrupted) else own_failure or error.exit_status
     except ClickException as error:
         if not json:
             error.show()

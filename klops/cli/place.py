@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from klops.commands import docker
+from klops.commands.agent import PYTHON_FLAGS, agent_path
 from klops.errors import DockerUnavailable, TaskFailed, UsageError
-from klops.remote.base import Reply
+from klops.remote.base import Remote, Reply
+from klops.remote.container import ContainerRemote
 from klops.remote.reads import CommandRead
 
 if TYPE_CHECKING:
@@ -39,6 +41,14 @@ class Place:
     def inspect(self) -> CommandRead:
         """The read that :meth:`require_running` judges."""
         return CommandRead("container", docker.inspect(self.prefix, self.container))
+
+    def inside(self, remote: Remote) -> Remote:
+        """The container as a remote. What is started through it is ended with it, which docker exec can't."""
+        return ContainerRemote(remote, self.prefix, self.container)
+
+    def agent(self, verb: str, *args: str) -> list[str]:
+        """The command line of a verb of the installed agent, inside the container."""
+        return [self.python, *PYTHON_FLAGS, agent_path(self.root), verb, *args, "--root", self.root]
 
     def require_running(self, reply: Reply) -> None:
         """Raise when there is no container, or none that runs: docker's own exit status can't tell."""

@@ -99,7 +99,7 @@ def _model_path(value: Any) -> str:
         # problem E4: vLLM takes a relative path for the name of a model on a hub
         scalars.refuse(
             f"expected the model's absolute path in the container, found {found!r}",
-            "vLLM would look a relative path up on a hub and fail with HFValidationError (problem E4); start it with /",
+            "problem E4: vLLM would look a relative path up on a hub and fail with HFValidationError",
         )
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 
-class NotKnown(Exception):  # noqa: N818 - not an error: it says that the answer only shows when applied
+class NotKnown(Exception):
     """A value was asked for that only exists after an earlier task was applied; the text is the reason."""
 
 

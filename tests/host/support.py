@@ -87,7 +87,7 @@ def models(port: int, key: str | None) -> list[str] | int:
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int]]:
-    """Every path below a folder with its size and modification time: what a run that wrote nothing leaves alone."""
+    """Every path below a folder with size and modification time: a run that wrote nothing leaves it so."""
     found = {}
     for path in sorted(directory.rglob("*")):
         stat = path.lstat()

@@ -77,8 +77,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def rehearsal(make_rehearsal: MakeRehearsal) -> Rehearsal:
-    made: Rehearsal = make_rehearsal(hosts=1, transports=["ssh"])
-    return made
+    return make_rehearsal(hosts=1, transports=["ssh"])
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from klops.sim.layout import SERVED_NAME, Rehearsal
+from klops.sim.layout import SERVED_NAME
 from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.host
 
 
 def test_the_third_host_comes_up_and_each_of_the_others_is_told_why(make_rehearsal: MakeRehearsal) -> None:
-    rehearsal: Rehearsal = make_rehearsal(hosts=3, transports=["ssh"])
+    rehearsal = make_rehearsal(hosts=3, transports=["ssh"])
     dead, cardless, fine = rehearsal.hosts
     yaml = YAML(typ="safe", pure=True)
     content = yaml.load(rehearsal.inventory)

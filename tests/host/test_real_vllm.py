@@ -1,4 +1,4 @@
-"""A real vLLM on the CPU with tensor parallelism 2: up, a request, kill -9 of its API server, recovery, down."""
+"""A real vLLM on the CPU with tensor parallelism 2: up, a request, kill -9 of the server, recovery, down."""
 
 from __future__ import annotations
 

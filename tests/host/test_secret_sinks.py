@@ -11,11 +11,10 @@ import subprocess
 import threading
 import urllib.parse
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from klops.sim.layout import SERVED_NAME, Rehearsal
+from klops.sim.layout import SERVED_NAME
 from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
 
@@ -63,7 +62,7 @@ def spellings(secret: str) -> set[bytes]:
 
 @pytest.mark.parametrize("transport", ["ssh", "local"])
 def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str) -> None:
-    rehearsal: Rehearsal = make_rehearsal(hosts=1, transports=[transport])
+    rehearsal = make_rehearsal(hosts=1, transports=[transport])
     host = rehearsal.hosts[0]
     secret = host.api_key
     assert {" ", '"', "'", "$"} <= set(secret)

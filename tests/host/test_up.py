@@ -1,11 +1,10 @@
-"""A host comes up: over ssh and locally, real sshd, real Docker engine, real containers; the stand-in vLLM."""
+"""A host comes up: over ssh and locally, real sshd, Docker engine and containers; the stand-in vLLM."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,10 @@ def docker(rehearsal: Rehearsal, *args: str) -> str:
 
 
 @pytest.fixture(scope="module", params=["ssh", "local"])
-def one(request: pytest.FixtureRequest, make_rehearsal: MakeRehearsal) -> Iterator[tuple[Rehearsal, RehearsalHost]]:
+def one(request: pytest.FixtureRequest, make_rehearsal: MakeRehearsal) -> tuple[Rehearsal, RehearsalHost]:
     """A bare rehearsal host, reached in each of the two ways."""
-    rehearsal: Rehearsal = make_rehearsal(hosts=1, transports=[request.param])
-    yield rehearsal, rehearsal.hosts[0]
+    rehearsal = make_rehearsal(hosts=1, transports=[request.param])
+    return rehearsal, rehearsal.hosts[0]
 
 
 def service(rehearsal: Rehearsal, host: RehearsalHost) -> dict[str, Any]:

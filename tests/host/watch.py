@@ -36,7 +36,7 @@ def holders(rdevs: Iterable[int]) -> list[Holder]:
             held = set()
             for fd in os.scandir(f"{entry.path}/fd"):
                 try:
-                    held.add(os.stat(fd.path).st_rdev)
+                    held.add(Path(fd.path).stat().st_rdev)
                 except OSError:
                     continue
             held &= wanted
@@ -54,7 +54,7 @@ def holders(rdevs: Iterable[int]) -> list[Holder]:
 
 @dataclass
 class GenerationWatch:
-    """Samples the holders of cards until it is left, and keeps every moment at which two sessions had one card.
+    """Samples the holders of cards until it is left; keeps every moment at which two sessions had one card.
 
     A unit runs in a session of its own, so two sessions on one card are two generations at once.
     """

@@ -28,5 +28,7 @@ def test_every_control_module_loads_without_the_unix_modules() -> None:
         m.name for m in pkgutil.walk_packages(klops.__path__, "klops.") if not m.name.startswith(FAR_SIDE)
     ]
     assert len(modules) > 20
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *modules], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *modules], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,14 @@ VALUE = "made-up 'key' with \"quotes\", a $PATH and a back\\slash"
 
 def test_no_spelling_of_a_secret_shows_it() -> None:
     secret = Secret(VALUE)
-    for text in (str(secret), repr(secret), f"{secret}", f"{secret!r:>20}", "%s" % secret, repr({"k": [secret]})):
+    for text in (
+        str(secret),
+        repr(secret),
+        f"{secret}",
+        f"{secret!r:>20}",
+        " ".join([str(secret)]),
+        repr({"k": [secret]}),
+    ):
         assert "made-up" not in text
         assert MASK in text
 

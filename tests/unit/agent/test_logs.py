@@ -31,6 +31,19 @@ def test_last_line_and_percentage(tmp_path: Path, text: str, line: str, percent:
     assert logs.progress(str(path)) == (line, percent)
 
 
+CHAIN = """W failed to start: ERROR
+W Traceback (most recent call last):
+W   File x
+W OSError: [2] xpu
+W
+W The above exception was the direct cause of the following exception:
+W
+W Traceback (most recent call last):
+W   File y
+W RuntimeError: can't open xpu
+W
+E Exception: initialization failed
+"""
 TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
 
 
@@ -38,6 +51,7 @@ TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
     ("text", "error"),
     [
         ("INFO fine\n", ""),
+        (CHAIN, "RuntimeError: can't open xpu"),
         ("INFO a\nERROR first thing\nRuntimeError: second\n", "ERROR first thing"),
         (
             f"{TRACE} Traceback (most recent call last):\n{TRACE}   File x\n{TRACE} ValueError: no model\n",

@@ -30,6 +30,8 @@ inspect)
     done
     cat {state} ;;
 exec)
+    [ -e {state} ] || {{ echo "Error: No such container: klops" >&2; exit 1; }}
+    grep -q running {state} || {{ echo "Error: Container klops is not running" >&2; exit 1; }}
     shift
     while [ "$1" = -i ] || [ "$1" = -it ]; do shift; done
     shift

@@ -245,9 +245,10 @@ def test_an_interrupt_is_130(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     monkeypatch.setattr("klops.inventory.load", interrupted)
-    rc, _, err = host.klops("ps", "here")
-    assert rc == 130
-    assert "interrupted" in err
+    for argv in (["ps", "here"], ["exec", "here", "--", "true"]):
+        rc, _, err = host.klops(*argv)
+        assert rc == 130
+        assert "interrupted" in err
 
 
 def test_version_and_help() -> None:
