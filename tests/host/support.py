@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -46,18 +43,6 @@ def klops(
         cwd=cwd,
     )
     return Done(done.returncode, done.stdout, done.stderr)
-
-
-def until(look: Callable[[], T | None], *, timeout: float = 60, what: str) -> T:
-    """Ask again until the answer is neither None nor False; an AssertionError names what never came."""
-    end = time.monotonic() + timeout
-    while True:
-        answer = look()
-        if answer is not None and answer is not False:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout:g} s: {what}")
-        time.sleep(0.05)
 
 
 def get(

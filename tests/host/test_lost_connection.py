@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from klops.sim.layout import SERVED_NAME, SERVICE
 from tests.host.conftest import MakeRehearsal
 from tests.host.proxy import Proxy
-from tests.host.support import klops, models, until
+from tests.host.support import klops, models
+from tests.waiting import until
 
 pytestmark = pytest.mark.host
 

@@ -11,8 +11,9 @@ import pytest
 
 from klops.sim.layout import SERVED_NAME, SERVICE
 from tests.host.conftest import MakeRehearsal
-from tests.host.support import get, klops, models, until
+from tests.host.support import get, klops, models
 from tests.host.watch import GenerationWatch, device_numbers, holders
+from tests.waiting import until
 
 pytestmark = [pytest.mark.host, pytest.mark.real_vllm, pytest.mark.timeout(900)]
 SETUP = Path(__file__).parent / "real_vllm" / "setup-env"

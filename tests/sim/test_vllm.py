@@ -24,6 +24,7 @@ import pytest
 
 from klops.sim import vllm as standin
 from klops.sim import vllms
+from tests.waiting import until
 
 KEY = "made-up-\"key\" with $pace & 'quotes'"
 
@@ -93,14 +94,6 @@ class Server:
 
 def in_shm() -> set[str]:
     return {path.name for path in Path("/dev/shm").iterdir()}
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until the condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.02)
 
 
 Start = Callable[..., Server]
@@ -234,7 +227,7 @@ def test_a_killed_api_server_leaves_everything_else_for_ever(start: Start) -> No
 def test_a_killed_engine_takes_all_and_the_status_is_0(start: Start) -> None:
     server = start()
     os.kill(server.engine, signal.SIGKILL)
-    until(lambda: server.ask("GET", "/health", key=None)[0] == 503, 2)
+    until(lambda: server.ask("GET", "/health", key=None)[0] == 503, timeout=2)
     assert len(server.workers) == 2
     assert server.process.wait(10) == 0
     until(lambda: not server.members())
@@ -243,7 +236,7 @@ def test_a_killed_engine_takes_all_and_the_status_is_0(start: Start) -> None:
 def test_a_killed_worker_takes_all(start: Start) -> None:
     server = start()
     os.kill(server.workers[0], signal.SIGKILL)
-    until(lambda: server.ask("GET", "/health", key=None)[0] == 503, 2)
+    until(lambda: server.ask("GET", "/health", key=None)[0] == 503, timeout=2)
     assert server.process.wait(10) == 0
     until(lambda: not server.members())
 

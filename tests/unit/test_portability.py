@@ -1,6 +1,7 @@
 """The control side has to load where there is no fcntl, pwd, termios or grp: on Windows.
 
-Not run on Windows here; this blocks what Windows lacks and imports every control module.
+Not run on Windows here; this blocks what Windows lacks and imports every control module. The libraries are
+loaded first: they know Windows, and take their other branch there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import klops
 
 PROGRAM = """
 import importlib, sys
+import fabric, jinja2, paramiko, psutil, pydantic, rich.live, ruamel.yaml, structlog, tenacity, typer
 for name in ("fcntl", "pwd", "termios", "grp", "resource", "pty", "tty"):
     sys.modules[name] = None
 for module in sys.argv[1:]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.agent.site import Site
+from tests.sim.agent.site import Site
 
 
 def told(tmp_path: Path, **changes: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.agent import site as sites
+from tests.sim.agent import site as sites
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import klops
 from klops.commands import agent as commands
 from klops.remote import agentpackage
 from klops.remote.reads import AgentRead
-from tests.unit.agent.site import Site
+from tests.sim.agent.site import Site
 
 
 def interpreters() -> list[str]:

@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import klops
 from klops.agent.digests import spec_digest
 from klops.remote import agentpackage
+from tests.waiting import until
 
 STANDIN = Path(klops.__file__).parent / "sim" / "vllm.py"
 KEY = "k'e\"y $HOME `x` \\ end"
@@ -26,17 +26,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until(what: str, look: Callable[[], Any], timeout: float = 30.0) -> Any:
-    """Wait until ``look`` gives something true, and return that."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.03)
-    raise AssertionError(f"not within {timeout:g} s: {what}")
 
 
 class Site:
@@ -143,7 +132,7 @@ class Site:
             unit = self.unit(name)
             return unit if unit["state"] == state else None
 
-        found: dict[str, Any] = until(f"{name} is {state}", look, timeout)
+        found: dict[str, Any] = until(look, timeout=timeout, what=f"{name} is {state}")
         return found
 
     def ready_again(self, generation: int, name: str = "llm") -> dict[str, Any]:
@@ -153,12 +142,12 @@ class Site:
             unit = self.unit(name)
             return unit if unit["state"] == "ready" and unit["generation"] > generation else None
 
-        found: dict[str, Any] = until(f"{name} is ready after generation {generation}", look)
+        found: dict[str, Any] = until(look, what=f"{name} is ready after generation {generation}")
         return found
 
     def supervisor(self) -> int:
         """Pid of the supervisor, once one answers."""
-        return int(until("a supervisor answers", lambda: self.verb("status")["supervisor"])["cpid"])
+        return int(until(lambda: self.verb("status")["supervisor"], what="a supervisor answers")["cpid"])
 
     def audit(self, event: str) -> list[dict[str, Any]]:
         """Lines of the audit log."""

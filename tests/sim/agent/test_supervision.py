@@ -21,8 +21,9 @@ import pytest
 from klops.agent import procs
 from klops.agent.digests import secret_digest
 from klops.remote import agentpackage
-from tests.unit.agent.site import KEY, Site, alive, until
-from tests.unit.agent.test_package import interpreters
+from tests.sim.agent.site import KEY, Site, alive
+from tests.sim.agent.test_package import interpreters
+from tests.waiting import until
 
 #: This interpreter, the oldest and the newest that this machine has.
 SOME = list(dict.fromkeys([interpreters()[0], *interpreters()[1:2], interpreters()[-1]]))
@@ -104,9 +105,9 @@ def test_a_life(site: Site, python: str) -> None:
         before = site.supervisor()
         os.kill(before, signal.SIGKILL)
         began_at = time.monotonic()
-        until("another supervisor", lambda: site.supervisor() != before)
+        until(lambda: site.supervisor() != before, what="another supervisor")
         assert time.monotonic() - began_at < 1.5
-        same = until("it is checked again", lambda: (u := site.unit())["health"]["ok"] and u)
+        same = until(lambda: (u := site.unit())["health"]["ok"] and u, what="it is checked again")
         for key in ("cpid", "start", "generation", "restarts", "state", "since"):
             assert same[key] == second[key]
 
@@ -212,13 +213,13 @@ def test_a_failed_start_quotes_the_first_error_and_the_log(held: Site) -> None:
     assert any("HFValidationError" in line for line in unit["log"])
     generation = unit["generation"]
     held.verb("restart", "llm")
-    until("it is tried again", lambda: held.unit()["generation"] > generation)
+    until(lambda: held.unit()["generation"] > generation, what="it is tried again")
 
 
 def test_stop_cancels_a_start_in_which_term_is_lost(held: Site) -> None:
     spec = held.spec(env={"KLOPS_SIM_LOAD_SECONDS": "60"}, stop={"timeout": 1})
     held.start(spec)
-    until("it loads", lambda: len(held.unit()["lineage"]) == 5)
+    until(lambda: len(held.unit()["lineage"]) == 5, what="it loads")
     began = time.monotonic()
     assert held.verb("stop", "llm")["state"] == "stopped"
     assert time.monotonic() - began < 15
@@ -365,7 +366,7 @@ def test_logs_follow_until_standard_input_closes(held: Site) -> None:
     unit = held.reaches("ready")
     command = held.command("logs", "llm", "--lines", "1", "--follow", "--while-stdin")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as follower:
-        until("the log was rotated", (held.root / "log" / "llm.log.1").exists)
+        until((held.root / "log" / "llm.log.1").exists, what="the log was rotated")
         assert get(unit["port"]) == 200
         assert follower.stdin is not None
         follower.stdin.close()
