@@ -41,6 +41,8 @@ class View:
     #: renders a Jinja2 template text with the host's variables and the task's
     render: Callable[[str], str]
     check: bool = False
+    #: the run this is part of: a lock with the same name is our own
+    run: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,11 @@ def status_reads(settings: Settings) -> tuple[Read, ...]:
     )
 
 
-def assemble(replies: Replies, settings: Settings) -> dict[str, Any]:
-    """The status object of one host. Raises :class:`DockerUnavailable` when nothing can be said about it."""
+def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str, Any]:
+    """The status object of one host. Raises :class:`DockerUnavailable` when nothing can be said about it.
+
+    The lock of ``run`` is left out: it is given back before anybody reads this.
+    """
     host = hostview.look(replies, settings)
     trouble = host.trouble()
     if trouble is not None:
@@ -48,6 +51,8 @@ def assemble(replies: Replies, settings: Settings) -> dict[str, Any]:
     pids = hostview.host_pids(hostview.reply(replies, hostreads.PIDS))
     names = dict.fromkeys([*settings.services, *host.units])
     lock = read_lock(hostview.reply(replies, hostreads.LOCK))
+    if lock is not None and lock.run == run:
+        lock = None
     return {
         "services": {name: _service(name, host.units.get(name), settings, pids) for name in names},
         "container": _container(settings, host),
@@ -127,7 +132,7 @@ class StatusAction(Action[StatusParams]):
     def plan(self, params: StatusParams, view: View, seen: Seen) -> Plan:
         """Never a step. In check mode the host is described as it is now."""
         try:
-            status = assemble(seen.replies, view.settings)
+            status = assemble(seen.replies, view.settings, run=view.run)
         except KlopsError as error:
             return Plan(failure=error)
         states = ", ".join(f"{name} {service['state']}" for name, service in status["services"].items())

@@ -11,6 +11,8 @@ import re
 from typing import Any
 
 _PERCENT = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
+#: Lines of a lower level may speak of errors ("... can cause errors like ...") without being one.
+_HARMLESS = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|Error|error:|\w+Error\b|Exception|\w+Exception\b|Traceback)")
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -81,7 +83,7 @@ def first_error(path: str, since: int) -> str:
     """
     lines = lines_of(read_from(path, since, _SEARCHED))
     for number, line in enumerate(lines):
-        if _ERROR.search(line):
+        if _ERROR.search(line) and not _HARMLESS.search(line):
             # "worker failed to start", and what it failed of in the lines after it
             for begin in range(number, min(number + 3, len(lines))):
                 if "Traceback (" in lines[begin]:

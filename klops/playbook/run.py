@@ -69,17 +69,18 @@ def run(
     """
     plays = select(playbook, inventory, options)
     prepared = prepare(plays, inventory, options.extra_vars, redactor)
-    own_locks = make_lock or _locks(options.who)
-    return _Run(playbook, plays, prepared, options, sinks, open_remote, redactor, own_locks).go()
+    owner = _owner(options.who)
+    own_locks = make_lock or (lambda remote, root: HostLock(remote, root, who=owner))
+    return _Run(playbook, plays, prepared, options, sinks, open_remote, redactor, own_locks, owner.run).go()
 
 
-def _locks(who: str) -> MakeLock:
-    """Locks of one run; ``who`` is ``user@machine``, "" for this user on this machine."""
+def _owner(who: str) -> LockOwner:
+    """Who takes the locks of one run; ``who`` is ``user@machine``, "" for this user on this machine."""
     owner = LockOwner.here()
-    if who:
-        user, _, machine = who.rpartition("@")
-        owner = LockOwner(user, machine, owner.run)
-    return lambda remote, root: HostLock(remote, root, who=owner)
+    if not who:
+        return owner
+    user, _, machine = who.rpartition("@")
+    return LockOwner(user, machine, owner.run)
 
 
 def _opened(open_remote: OpenRemote, connection: Connection, become: bool | None) -> Remote:
@@ -126,6 +127,7 @@ class _Run:
         open_remote: OpenRemote,
         redactor: Redactor,
         make_lock: MakeLock,
+        run: str,
     ) -> None:
         self._plays = plays
         self._prepared = prepared
@@ -137,9 +139,14 @@ class _Run:
         names = tuple(dict.fromkeys(host for selection in plays for host in selection.hosts))
         self._result = RunResult(str(playbook.path), check=options.check, hosts=names)
         self._around = Surroundings(
-            playbook.path, options.check, plain(options.extra_vars), redactor, self._cancelled, self._progress
+            playbook.path,
+            options.check,
+            run,
+            plain(options.extra_vars),
+            redactor,
+            self._cancelled,
+            self._progress,
         )
-
         self._hosts = {
             name: Host(name, partial(_opened, open_remote, prepared.connections[name]), make_lock)
             for name in names

@@ -41,6 +41,8 @@ class Surroundings:
 
     playbook: Path
     check: bool
+    #: what its locks are called
+    run: str
     extra: Mapping[str, Any]
     redactor: Redactor
     cancelled: threading.Event
@@ -156,7 +158,14 @@ class HostPlay:
         if condition:
             return condition
         rendered = params.render(task.action, task.params, templar)
-        view = View(self.host.name, self.settings, templar.variables, templar.text, check=self._checks(task))
+        view = View(
+            self.host.name,
+            self.settings,
+            templar.variables,
+            templar.text,
+            check=self._checks(task),
+            run=self.around.run,
+        )
         return Ready(rendered, view, task.action.probe(rendered, view))
 
     def _plan(self, task: Task, ready: Ready, rest: list[tuple[Task, Any]]) -> Plan:

@@ -123,18 +123,21 @@ cat -- "$lock" 2>/dev/null
 exit 17
 """
 )
-# $4 the content that was judged dead, $5 a name of our own, $6 the audit line. Whoever renames the file away
-# first is the one who may; a file that isn't the one judged any more goes back.
+# $4 the content that was judged dead, $5 the audit line. One at a time, behind a folder that only one can
+# make: otherwise the second would remove the lock that the first has just made. A folder left by a crash goes
+# after a minute. An owner who comes back to life meanwhile finds at his next renewal that he lost the lock.
 _TAKE_OVER = (
     _TAKE
     + r"""
-mv -- "$lock" "$lock.$5" 2>/dev/null || exit 17
-if [ "$(cat -- "$lock.$5")" != "$4" ]; then
-  ln -- "$lock.$5" "$lock" 2>/dev/null; rm -f -- "$lock.$5"; exit 17
-fi
-rm -f -- "$lock.$5"
+guard=$lock.takeover
+find "$guard" -prune -mmin +1 -exec rmdir -- {} \; 2>/dev/null
+mkdir -- "$guard" 2>/dev/null || exit 17
+trap 'rmdir -- "$guard"' EXIT
+trap 'exit 143' HUP INT TERM
+[ "$(cat -- "$lock" 2>/dev/null)" = "$4" ] || exit 17
+rm -f -- "$lock"
 make_lock 2>/dev/null || exit 17
-printf '%s\n' "$6" >>"$root/audit.jsonl"
+printf '%s\n' "$5" >>"$root/audit.jsonl"
 """
 )
 _RENEW = (
@@ -257,9 +260,7 @@ class HostLock:
             "reason": "another boot" if found and found.boot_id != boot_id else "expired",
         }
         body = content if found else ""
-        rc, _ = self._script(
-            _TAKE_OVER, str(self._lifetime), body, f"dead-{self._who.run}", json.dumps(audit)
-        )
+        rc, _ = self._script(_TAKE_OVER, str(self._lifetime), body, json.dumps(audit))
         return rc == 0
 
     def _pause(self) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -47,11 +48,13 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 @pytest.fixture(scope="module")
-def accounts_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """An sshd whose sessions have the homes of their accounts."""
-    daemon = start_sshd(tmp_path_factory.mktemp("sshd"), own_home=False)
-    yield daemon
-    daemon.close()
+def accounts_sshd() -> Iterator[Sshd]:
+    """An sshd whose sessions have the homes of their accounts, in a folder that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="klops-sshd-") as place:
+        Path(place).chmod(0o755)
+        daemon = start_sshd(place, own_home=False)
+        yield daemon
+        daemon.close()
 
 
 def trusting(
@@ -239,7 +242,9 @@ def test_a_read_is_sent_again_after_a_cut_and_a_change_is_not(sshd: Sshd, tmp_pa
             first = running("cat", str(fifo))
             proxy.cut()
             for pid in first:
-                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGKILL)
+            while set(first) & set(running("cat", str(fifo))):
+                time.sleep(0.02)
             # the second try is answered
             fifo.write_text("second")
 
@@ -335,11 +340,11 @@ class Account:
 
 
 @pytest.fixture
-def folder(accounts_sshd: Sshd, tmp_path: Path) -> Path:
-    """A folder that every user may enter; sshd's is one too, for its list of authorized keys."""
-    for place in (tmp_path, tmp_path.parent, tmp_path.parent.parent, accounts_sshd.key_file.parent):
-        place.chmod(0o755)
-    return tmp_path
+def folder() -> Iterator[Path]:
+    """A folder that every user may enter; pytest's own are the test user's alone."""
+    with tempfile.TemporaryDirectory(prefix="klops-home-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "fish", "tcsh"])

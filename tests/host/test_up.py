@@ -95,6 +95,7 @@ def test_the_first_up_ends_with_the_model_answering_with_the_key(
     status = done.json["hosts"][host.name]
     assert status["services"][SERVICE]["state"] == "ready"
     assert status["container"]["state"] == "running"
+    assert status["lock"] is None
     assert Path(f"/proc/{status['services'][SERVICE]['pid']}").exists()
     asked = {"model": SERVED_NAME, "prompt": "hello", "max_tokens": 4}
     code, answer = get(host.port, "/v1/completions", host.api_key, asked)

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -43,7 +44,7 @@ class Server:
     port: int
     log: Path
     faults: Path
-    shm_before: set[str] = field(default_factory=set)
+    own_shm: set[str] = field(default_factory=set)
 
     def members(self) -> dict[int, tuple[str, str, int]]:
         """Living processes of its session: pid -> (short name, state, parent)."""
@@ -70,8 +71,17 @@ class Server:
         return self.pids("VLLM::Worker_TP")
 
     def shm(self) -> list[str]:
-        """What it put into /dev/shm."""
-        return sorted(in_shm() - self.shm_before)
+        """What it put into /dev/shm and is still there: mapped by its processes, or named after its engine.
+
+        Others may put things there at the same time; those are none of ours.
+        """
+        for pid, (name, _, _) in self.members().items():
+            with contextlib.suppress(OSError):
+                maps = Path(f"/proc/{pid}/maps").read_text()
+                self.own_shm.update(re.findall(r"/dev/shm/((?:psm_|sem\.mp-)\S+)$", maps, re.MULTILINE))
+            if name == "VLLM::EngineCor":
+                self.own_shm.update(p.name for p in Path("/dev/shm").glob(f"vllm_dist_{pid}_*"))
+        return sorted(name for name in self.own_shm if (Path("/dev/shm") / name).exists())
 
     def ask(self, method: str, path: str, body: Any = None, key: str | None = KEY) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -90,10 +100,6 @@ class Server:
 
     def set_fault(self, kind: str) -> None:
         self.faults.write_text(json.dumps({"vllm": kind}))
-
-
-def in_shm() -> set[str]:
-    return {path.name for path in Path("/dev/shm").iterdir()}
 
 
 Start = Callable[..., Server]
@@ -134,17 +140,18 @@ def start(tmp_path: Path) -> Iterator[Start]:
             *more,
         ]
         log = tmp_path / f"log{len(servers)}"
-        before = in_shm()
         with log.open("wb") as out:
             process = subprocess.Popen(argv, env=env, stdout=out, stderr=out, start_new_session=True)
-        server = Server(process, port, log, faults, before)
+        server = Server(process, port, log, faults)
         servers.append(server)
         if wait:
             until(lambda: server.healthy() or process.poll() is not None)
+            server.shm()  # learns the names while its processes live
         return server
 
     yield run
     for server in servers:
+        server.shm()
         for pid in server.members():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

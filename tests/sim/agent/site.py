@@ -35,7 +35,12 @@ class Site:
         self.root = folder / "root"
         self.python = python
         self.holds: list[subprocess.Popen[bytes]] = []
-        self.env = {"PATH": f"{folder / 'bin'}:{os.defpath}", "HOME": str(folder), "IN_SUPERVISOR": "yes"}
+        self.env = {
+            "PATH": f"{folder / 'bin'}:{os.defpath}",
+            "HOME": str(folder),
+            "TMPDIR": str(folder),  # the servers leave sockets there
+            "IN_SUPERVISOR": "yes",
+        }
         self.install(agentpackage.build())
         program = folder / "bin" / "vllm"
         program.parent.mkdir()
@@ -69,8 +74,10 @@ class Site:
         ]
 
     def hold(self) -> subprocess.Popen[bytes]:
-        """Start the launcher."""
-        self.holds.append(subprocess.Popen(self.command("hold"), env=self.env, start_new_session=True))
+        """Start the launcher; as root with a /dev/shm of its own, as a container has: killed servers litter."""
+        private = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs shm /dev/shm && exec "$@"', "sh"]
+        argv = [*(private if os.geteuid() == 0 else []), *self.command("hold")]
+        self.holds.append(subprocess.Popen(argv, env=self.env, start_new_session=True))
         return self.holds[-1]
 
     def verb(self, verb: str, *args: str, given: Any = None) -> dict[str, Any]:

@@ -51,6 +51,7 @@ TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
     ("text", "error"),
     [
         ("INFO fine\n", ""),
+        ("WARNING 11-29 ulimit is low, which can cause OSError\nERROR no model\n", "ERROR no model"),
         (CHAIN, "RuntimeError: can't open xpu"),
         ("INFO a\nERROR first thing\nRuntimeError: second\n", "ERROR first thing"),
         (

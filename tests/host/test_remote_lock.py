@@ -1,0 +1,142 @@
+"""The lock on a real host: one holder at a time, renewed, taken over when dead, never somebody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from klops.errors import CommandFailed, KlopsError, LockHeld
+from klops.remote.base import Remote
+from klops.remote.factory import open_remote
+from klops.remote.local import LocalRemote
+from klops.remote.lock import HostLock, LockOwner, parse_lock
+from tests.host.sshd import Sshd, connection_to, start_sshd
+
+pytestmark = pytest.mark.host
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    daemon = start_sshd(tmp_path_factory.mktemp("sshd"))
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture(params=["ssh", "local"])
+def remote(request: pytest.FixtureRequest, sshd: Sshd) -> Iterator[Remote]:
+    there: Remote = open_remote(connection_to(sshd)) if request.param == "ssh" else LocalRemote()
+    yield there
+    there.close()
+
+
+def owner(run: str) -> LockOwner:
+    return LockOwner("ada", "desk", run)
+
+
+def test_one_holder_at_a_time(remote: Remote, tmp_path: Path) -> None:
+    root = str(tmp_path / "new" / "root")
+    with HostLock(remote, root, who=owner("first")):
+        found = parse_lock(Path(root, "lock").read_text())
+        assert found is not None
+        assert (found.who, found.origin, found.run) == ("ada", "desk", "first")
+        assert found.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with pytest.raises(LockHeld, match="run first"):
+            HostLock(LocalRemote(), root, who=owner("second")).acquire()
+    assert list(Path(root).iterdir()) == []
+    HostLock(remote, root, who=owner("second")).release()
+
+
+def test_it_is_renewed_beside_a_running_command(remote: Remote, tmp_path: Path) -> None:
+    with HostLock(remote, str(tmp_path), who=owner("a"), lifetime=2, renewal=0.3) as lock:
+        remote.run(["sleep", "3"])
+        with pytest.raises(LockHeld):
+            HostLock(LocalRemote(), str(tmp_path), who=owner("b")).acquire()
+        assert lock.held
+
+
+@pytest.mark.parametrize("change", [{"boot_id": "another"}, {"expires": 1.0}])
+def test_a_dead_one_is_taken_over_and_that_is_noted(tmp_path: Path, change: dict[str, object]) -> None:
+    lock = HostLock(LocalRemote(), str(tmp_path), who=owner("old"))
+    lock.acquire()
+    content = json.loads((tmp_path / "lock").read_text()) | change
+    lock.release()
+    (tmp_path / "lock").write_text(json.dumps(content) + "\n")
+    with HostLock(LocalRemote(), str(tmp_path), who=owner("new")):
+        audit = json.loads((tmp_path / "audit.jsonl").read_text())
+        assert (audit["event"], audit["run"], audit["previous"]["run"]) == ("lock-taken-over", "new", "old")
+        found = parse_lock((tmp_path / "lock").read_text())
+        assert found is not None
+        assert found.run == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["audit.jsonl"]
+
+
+def test_many_after_a_dead_one_and_one_has_it(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text(
+        json.dumps(
+            {
+                "schema": 1,
+                "who": "x",
+                "from": "y",
+                "run": "dead",
+                "boot_id": "gone",
+                "expires": 1e9,
+                "taken": 0,
+            }
+        )
+        + "\n"
+    )
+    locks = [HostLock(LocalRemote(), str(tmp_path), who=owner(f"run{n}")) for n in range(6)]
+
+    def attempt(lock: HostLock) -> bool:
+        try:
+            lock.acquire()
+        except LockHeld:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(attempt, locks)) == 1
+    (winner,) = (lock for lock in locks if lock.held)
+    winner.release()
+    assert [p.name for p in tmp_path.iterdir()] == ["audit.jsonl"]
+
+
+def test_a_lock_lost_in_the_middle_is_reported(tmp_path: Path) -> None:
+    told: list[KlopsError] = []
+    heard = threading.Event()
+
+    def lost(why: KlopsError) -> None:
+        told.append(why)
+        heard.set()
+
+    lock = HostLock(LocalRemote(), str(tmp_path), who=owner("a"), on_lost=lost, renewal=0.2)
+    lock.acquire()
+    text = (tmp_path / "lock").read_text().replace('"run": "a"', '"run": "b"')
+    (tmp_path / "lock").write_text(text)
+    assert heard.wait(5)
+    assert "took the lock over" in told[0].message
+    assert not lock.held
+    lock.release()
+    assert (tmp_path / "lock").read_text() == text
+
+
+def test_a_file_left_empty_by_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    with pytest.raises(LockHeld):
+        HostLock(LocalRemote(), str(tmp_path), who=owner("a")).acquire()
+    long_ago = time.time() - 200
+    os.utime(tmp_path / "lock", (long_ago, long_ago))
+    HostLock(LocalRemote(), str(tmp_path), who=owner("a")).acquire()
+
+
+def test_a_place_that_can_t_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandFailed, match="can't be written"):
+        HostLock(LocalRemote(), str(tmp_path / "file" / "root"), who=owner("a")).acquire()

@@ -1,0 +1,125 @@
+"""Scripts and frames: what is sent, and how the answer is taken apart whatever it contains."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klops.remote.base import Reply
+from klops.remote.reads import AgentRead, CommandRead, FileRead
+from klops.remote.script import (
+    NOISE_LIMIT,
+    Identity,
+    IncompleteError,
+    Opening,
+    batch_replies,
+    batch_script,
+    command_script,
+    distinct,
+    login_line,
+)
+
+MARKER = "0123456789abcdef0123456789abcdef"
+MARK = f"\n@@{MARKER}".encode()
+
+
+def section(index: int, content: bytes, rc: int = 0) -> bytes:
+    return MARK + b" S %d\n" % index + content + MARK + b" E %d %d\n" % (index, rc)
+
+
+@given(st.lists(st.tuples(st.binary(), st.binary(), st.integers(0, 255)), max_size=5))
+def test_any_content_comes_back_whole(contents: list[tuple[bytes, bytes, int]]) -> None:
+    out = b"".join(section(i, o, rc) for i, (o, _, rc) in enumerate(contents))
+    err = b"".join(section(i, e, rc) for i, (_, e, rc) in enumerate(contents))
+    assert batch_replies(out, err, MARKER, len(contents)) == [Reply(rc, o, e) for o, e, rc in contents]
+
+
+def test_a_section_that_looks_like_another_s_frame() -> None:
+    fake = b"\n@@ffffffffffffffffffffffffffffffff S 1\nx\n@@ffffffffffffffffffffffffffffffff E 1 0\n"
+    out = section(0, fake, 3)
+    assert batch_replies(out, section(0, b"", 3), MARKER, 1) == [Reply(3, fake, b"")]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_a_cut_answer_is_incomplete(cut: int) -> None:
+    out = section(0, b"first") + section(1, b"second")
+    with pytest.raises(IncompleteError, match="1 of 2"):
+        batch_replies(out[:-cut], section(0, b"") + section(1, b""), MARKER, 2)
+
+
+def test_noise_goes_and_the_identity_stays() -> None:
+    opening = Opening(MARKER)
+    stream = b"hello \x1b[1mthere\xff" + MARK + b" B 12 11 345\n" + b"data\n@@more"
+    assert b"".join(opening.feed(stream[i : i + 1]) for i in range(len(stream))) == b"data\n@@more"
+    assert opening.identity == Identity(12, 11, 345)
+    assert opening.noise == b"hello \x1b[1mthere\xff"
+
+
+def test_an_opening_without_noise_may_be_the_very_first_line() -> None:
+    opening = Opening(MARKER)
+    assert opening.feed(MARK[1:] + b" B\nx") == b"x"
+    assert opening.identity is None
+
+
+def test_endless_noise_is_bounded_and_the_line_is_found_after_it() -> None:
+    opening = Opening(MARKER)
+    for _ in range(100):
+        assert opening.feed(b"n" * 10000) == b""
+    assert len(opening.noise) <= NOISE_LIMIT + 10000
+    assert not opening.seen
+    assert opening.feed(MARK + b" B 1 1 1\nx") == b"x"
+
+
+def test_identical_reads_are_sent_once() -> None:
+    reads = [FileRead("a", "/x"), FileRead("b", "/x"), FileRead("c", "/y")]
+    assert len(distinct(reads)) == 2
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
+    heredoc = AgentRead("a", ("cat",), "", "", "", "about", package="cGFja2FnZQ==").script
+    # the words of the docker command are options of cat here: only what the heredoc does is looked at
+    scripts = [
+        "printf '\\0\\377'; exit 3",
+        "cat",
+        "cat " + heredoc[heredoc.index("<<") :],
+        "echo err >&2; false",
+        CommandRead("c", ("test", "a b")).script,
+    ]
+    done = subprocess.run(
+        [shell, "-c", 'eval "$(cat)"'], input=batch_script(scripts, MARKER), capture_output=True, check=True
+    )
+    out, err = Opening(MARKER), Opening(MARKER)
+    replies = batch_replies(out.feed(done.stdout), err.feed(done.stderr), MARKER, len(scripts))
+    assert [r.rc for r in replies] == [3, 0, 0, 1, 0]
+    assert replies[0].stdout == b"\0\xff"
+    assert replies[1].stdout == b""
+    assert replies[2].stdout == b"cGFja2FnZQ==\n"
+    assert replies[3].stderr == b"err\n"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_nothing_of_a_script_that_arrives_cut_off_is_run(shell: str) -> None:
+    whole = command_script(["echo", "ran"], MARKER, env={"A": "b"})
+    for size in range(len(whole)):
+        done = subprocess.run(
+            [shell, "-c", 'eval "$(cat)"'], input=whole[:size], capture_output=True, check=False
+        )
+        assert b"ran" not in done.stdout
+
+
+def test_what_a_script_can_t_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="zero byte"):
+        command_script(["echo", "a\0b"], MARKER)
+    with pytest.raises(ValueError, match="not a name"):
+        command_script(["env"], MARKER, env={"A B": "c"})
+    with pytest.raises(ValueError, match="empty"):
+        command_script([], MARKER)
+
+
+def test_values_of_the_environment_are_no_words_of_the_login_line() -> None:
+    line = login_line(("sh", "-c", 'eval "$(cat)"'))
+    assert line == "exec sh -c 'eval \"$(cat)\"'"
