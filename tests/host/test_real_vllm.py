@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +14,6 @@ from tests.host.watch import GenerationWatch, device_numbers, holders
 from tests.waiting import until
 
 pytestmark = [pytest.mark.host, pytest.mark.real_vllm, pytest.mark.timeout(900)]
-SETUP = Path(__file__).parent / "real_vllm" / "setup-env"
-
-
-@pytest.fixture(scope="module")
-def real_vllm() -> None:
-    """The environment of a real vLLM, built once a machine; names it in the environment of this process."""
-    done = subprocess.run([str(SETUP)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    for line in done.stdout.splitlines():
-        name, _, value = line.removeprefix("export ").partition("=")
-        if name in ("KLOPS_VLLM_BIN", "KLOPS_VLLM_MODEL"):
-            os.environ[name] = value
 
 
 @pytest.mark.usefixtures("real_vllm")
