@@ -13,8 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from klops.sim.layout import SERVICE, Rehearsal, RehearsalHost
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import Done, klops, tree
+from tests.rehearsals import MakeRehearsal
 
 pytestmark = pytest.mark.host
 

@@ -8,8 +8,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from klops.sim.layout import SERVED_NAME
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
+from tests.rehearsals import MakeRehearsal
 
 pytestmark = pytest.mark.host
 

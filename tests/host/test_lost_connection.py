@@ -9,9 +9,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from klops.sim.layout import SERVED_NAME, SERVICE
-from tests.host.conftest import MakeRehearsal
 from tests.host.proxy import Proxy
 from tests.host.support import klops, models
+from tests.rehearsals import MakeRehearsal
 from tests.waiting import until
 
 pytestmark = pytest.mark.host

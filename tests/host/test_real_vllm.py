@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from klops.sim.layout import SERVED_NAME, SERVICE
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import get, klops, models
 from tests.host.watch import GenerationWatch, device_numbers, holders
+from tests.rehearsals import MakeRehearsal
 from tests.waiting import until
 
 pytestmark = [pytest.mark.host, pytest.mark.real_vllm, pytest.mark.timeout(900)]

@@ -14,7 +14,7 @@ from klops.errors import UsageError
 from klops.sim import cards, image, vllms
 from klops.sim import rehearsal as sim
 from klops.sim.layout import Rehearsal
-from tests.host.conftest import MakeRehearsal
+from tests.rehearsals import MakeRehearsal
 
 pytestmark = pytest.mark.host
 

@@ -12,9 +12,9 @@ from klops.errors import CommandFailed, CommandTimeout, DockerUnavailable, Inter
 from klops.remote.container import ContainerRemote
 from klops.remote.local import LocalRemote
 from klops.remote.reads import ABSENT, CommandRead, FileRead
-from tests.host.conftest import missing
 from tests.host.engine import Box, start_box
 from tests.host.processes import running, until_runs
+from tests.rehearsals import missing
 
 pytestmark = pytest.mark.host
 

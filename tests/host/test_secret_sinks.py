@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from klops.sim.layout import SERVED_NAME
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
+from tests.rehearsals import MakeRehearsal
 
 pytestmark = pytest.mark.host
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from klops.sim.layout import SERVED_NAME, SERVICE, Rehearsal, RehearsalHost
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import Done, get, klops, models, tree
 from tests.host.watch import GenerationWatch, device_numbers, holders
+from tests.rehearsals import MakeRehearsal
 from tests.waiting import until
 
 pytestmark = pytest.mark.host

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from klops.sim.layout import SERVED_NAME, SERVICE
-from tests.host.conftest import MakeRehearsal
 from tests.host.support import klops, models
 from tests.host.watch import GenerationWatch, device_numbers, holders
+from tests.rehearsals import MakeRehearsal
 from tests.waiting import until
 
 pytestmark = [pytest.mark.host, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -30,14 +30,19 @@ def test_twenty_seeded_kills(make_rehearsal: MakeRehearsal, seed: int) -> None:
         done = klops(command, host.name, *on)
         return done.json["hosts"][host.name] if done.rc == 0 else None
 
-    def ready() -> Any:
+    def serving() -> bool:
         now = ask("status")
-        return now and now["services"][SERVICE]["state"] == "ready"
+        if now is None:
+            return False
+        if now["services"][SERVICE]["state"] == "failed":
+            # the limit of restarts in its window is loud and final, until somebody restarts it
+            return klops("restart", host.name, *on).rc == 0
+        return bool(now["services"][SERVICE]["state"] == "ready")
 
     assert klops("up", host.name, *on).rc == 0
     with GenerationWatch(device_numbers(host.device_dir)) as watch:
         for _ in range(ROUNDS):
-            until(ready, timeout=120, what="ready")
+            until(serving, timeout=180, what="ready")
             rows = [
                 row
                 for row in ask("ps")["processes"]
@@ -50,21 +55,9 @@ def test_twenty_seeded_kills(make_rehearsal: MakeRehearsal, seed: int) -> None:
                     os.close(handle)
                 except ProcessLookupError:
                     continue  # the first kill took it along
-            # a restart counter would forbid what this test wants: twenty crashes in a few minutes
-            until(lambda: _recovers(ask, host.name, on), timeout=120, what="on its way again")
-        until(ready, timeout=120, what="ready")
+        until(serving, timeout=180, what="ready")
     print(f"seed {seed}: {ROUNDS} rounds, {len(watch.sessions)} generations, {watch.samples} looks")
     assert watch.doubles == []
     assert models(host.port, host.api_key) == [SERVED_NAME]
     assert klops("down", host.name, *on).rc == 0
     assert holders(device_numbers(host.device_dir)) == []
-
-
-def _recovers(ask: Any, name: str, on: list[str]) -> bool:
-    now = ask("status")
-    if now is None:
-        return False
-    if now["services"][SERVICE]["state"] == "failed":
-        # the limit of restarts in its window is loud and final, until somebody restarts it
-        return klops("restart", name, *on).rc == 0
-    return bool(now["services"][SERVICE]["state"] == "ready")

@@ -44,6 +44,11 @@ def test_equal_by_value_so_that_a_changed_secret_is_a_change() -> None:
     assert Secret(VALUE) != VALUE
 
 
+def test_it_has_no_hash_that_would_contradict_that() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Secret(VALUE))
+
+
 def test_a_deferred_secret_is_loaded_once_and_late() -> None:
     loads = []
 

@@ -74,7 +74,7 @@ class Site:
         ]
 
     def hold(self) -> subprocess.Popen[bytes]:
-        """Start the launcher; as root with a /dev/shm of its own, as a container has: killed servers litter."""
+        """Start the launcher; as root with a /dev/shm of its own, like a container: killed servers litter."""
         private = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs shm /dev/shm && exec "$@"', "sh"]
         argv = [*(private if os.geteuid() == 0 else []), *self.command("hold")]
         self.holds.append(subprocess.Popen(argv, env=self.env, start_new_session=True))

@@ -94,35 +94,32 @@ def test_read_verbs_write_nothing(site: Site, verb: str) -> None:
     assert snapshot(site.root) == before
 
 
-def test_it_runs_from_standard_input_as_the_probe_sends_it(site: Site, tmp_path: Path) -> None:
-    package = agentpackage.build()
-    # stands for `docker exec -i CONTAINER`: runs what follows
+def test_it_runs_as_the_probe_sends_it(site: Site, tmp_path: Path) -> None:
+    # stands for `docker exec CONTAINER`: runs what follows
     docker = tmp_path / "docker"
     docker.write_text('#!/bin/sh\nwhile [ "$1" != box ]; do shift; done\nshift\nexec "$@"\n')
     docker.chmod(0o755)
     before = snapshot(site.root)
-    for line in (commands.package_line(package.data), ""):
-        read = AgentRead(
-            "agent",
-            docker=(str(docker),),
-            container="box",
-            python=sys.executable,
-            agent=commands.agent_path(str(site.root)),
-            verb="status",
-            args=("--root", str(site.root)),
-            package=line,
-        )
-        done = subprocess.run(["sh"], input=read.script, capture_output=True, text=True, check=True)
-        assert done.stderr == ""
-        assert json.loads(done.stdout)["agent"] == package.digest
+    read = AgentRead(
+        "agent",
+        docker=(str(docker),),
+        container="box",
+        python=sys.executable,
+        agent=commands.agent_path(str(site.root)),
+        verb="status",
+        args=("--root", str(site.root)),
+    )
+    done = subprocess.run(["sh", "-c", read.script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["agent"] == agentpackage.build().digest
     assert snapshot(site.root) == before
 
 
 def test_command_lines() -> None:
     assert shlex.join(
         commands.verb(["docker"], "box", "python3", "/r", "wait", "llm", "--timeout", "5", stdin=True)
-    ) == ("docker exec -i box python3 -I -S /r/agent/current wait llm --timeout 5 --root /r")
-    assert commands.hold("python3", "/r") == ["python3", "/r/agent/current", "hold", "--root", "/r"]
+    ) == ("docker exec -i box python3 -I -S -B /r/agent/current wait llm --timeout 5 --root /r")
+    assert shlex.join(commands.hold("python3", "/r")) == "python3 -I -S /r/agent/current hold --root /r"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from klops.actions.agent import Prune
 from klops.remote import agentpackage
 from klops.remote.base import Reply
+from klops.remote.fake import reply
 
 from .support import Stage, whats
 
 PACKAGE = agentpackage.build()
-DIGEST, SIZE = PACKAGE.digest, len(PACKAGE.data)
+DIGEST = PACKAGE.digest
 FOLDERS = "".join(
     f"d{mode} 2 0 0 4096 Nov 29 10:00 /k{name}\n"
     for name, mode in (
@@ -17,19 +24,29 @@ FOLDERS = "".join(
         ("/log", "rwx------"),
     )
 )
-THERE = (
-    f"-rw-r--r-- 1 0 0 {SIZE} Nov 29 10:00 /k/agent/{DIGEST}.pyz\n"
-    f"lrwxrwxrwx 1 0 0 20 Nov 29 10:00 /k/agent/current -> {DIGEST}.pyz\n"
-)
+LINK = f"lrwxrwxrwx 1 0 0 20 Nov 29 10:00 /k/agent/current -> {DIGEST}.pyz\n"
+OLD = [digit * 16 for digit in "abcde"]
+SILENT = Reply(1, b"", b"container c0ffee is not running")
 
 
 def replies(
-    folders: str = FOLDERS, package: str = THERE, packages: str = f"current\n{DIGEST}.pyz\n"
+    folders: str = FOLDERS,
+    package: str = f"{PACKAGE.sha256}\n",
+    link: str = LINK,
+    packages: Sequence[str] = ("current", f"{DIGEST}.pyz"),
+    state: str = "running",
+    supervisor: str | None = DIGEST,
 ) -> dict[str, Reply]:
+    """A host; ``state`` is its container's, ``supervisor`` the digest of what its supervisor runs."""
+    status = json.dumps({"supervisor": {"agent": supervisor}, "units": {}})
     return {
         "folders": Reply(0, folders.encode()),
         "package": Reply(0, package.encode()),
-        "packages": Reply(0, packages.encode()),
+        "link": Reply(0, link.encode()),
+        "packages": Reply(0, "\n".join(packages).encode()),
+        "docker.version": Reply(0, b'{"Server": {"Version": "24"}}'),
+        "container": Reply(0, json.dumps([{"Id": "c0ffee", "State": {"Status": state}}]).encode()),
+        "agent.status": SILENT if supervisor is None else Reply(0, status.encode()),
     }
 
 
@@ -41,7 +58,10 @@ def test_in_place() -> None:
 
 def test_bare_host() -> None:
     stage = Stage()
-    plan = stage.plan("klops.agent", replies("", "", ""))
+    nothing = replies("", "", "", (), supervisor=None) | {
+        "container": Reply(1, b"", b"Error: No such container: klops")
+    }
+    plan = stage.plan("klops.agent", nothing)
     assert whats(plan)[:5] == [
         "make folder /k (mode 0755)",
         "make folder /k/agent (mode 0755)",
@@ -57,13 +77,13 @@ def test_bare_host() -> None:
     assert "/k/agent/current" in stage.remote.commands[-1]
 
 
-def test_a_cut_upload_is_made_again() -> None:
-    plan = Stage().plan("klops.agent", replies(package=THERE.replace(f" {SIZE} ", " 100 ")))
+def test_a_package_of_other_content_is_uploaded_again() -> None:
+    plan = Stage().plan("klops.agent", replies(package="0" * 64 + "\n"))
     assert [what.split(" (")[0] for what in whats(plan)] == [f"upload /k/agent/{DIGEST}.pyz"]
 
 
 def test_another_version_in_use() -> None:
-    plan = Stage().plan("klops.agent", replies(package=THERE.replace(f"-> {DIGEST}", "-> 0123456789abcdef")))
+    plan = Stage().plan("klops.agent", replies(link=LINK.replace(f"-> {DIGEST}", "-> 0123456789abcdef")))
     assert whats(plan) == [f"point /k/agent/current to {DIGEST}.pyz"]
     change = plan.changes[0]
     assert (change.before, change.after) == ("0123456789abcdef.pyz\n", f"{DIGEST}.pyz\n")
@@ -80,9 +100,41 @@ def test_folders_that_are_too_open_are_closed_and_narrow_ones_stay() -> None:
 
 
 def test_the_last_three_packages_stay_with_what_belongs_to_them() -> None:
-    old = [digit * 16 for digit in "abcde"]
-    caches = [f"{old[3]}.cpython-310", f"{old[0]}.cpython-310"]
-    names = [f"{DIGEST}.pyz", "current", *(f"{name}.pyz" for name in old), "README", *caches]
-    plan = Stage().plan("klops.agent", replies(packages="\n".join(names)))
-    gone = [f"/k/agent/{name}" for name in (*(f"{name}.pyz" for name in old[2:]), caches[0])]
+    caches = [f"{OLD[3]}.cache-310", f"{OLD[0]}.cache-310"]
+    names = [f"{DIGEST}.pyz", "current", *(f"{name}.pyz" for name in OLD), "README", *caches]
+    plan = Stage().plan("klops.agent", replies(packages=names))
+    gone = [f"/k/agent/{name}" for name in (*(f"{name}.pyz" for name in OLD[2:]), caches[0])]
     assert whats(plan) == [f"remove {', '.join(gone)}"]
+
+
+def test_what_the_supervisor_runs_stays_however_old_it_is() -> None:
+    names = [f"{name}.pyz" for name in (DIGEST, *OLD)]
+    plan = Stage().plan("klops.agent", replies(packages=names, supervisor=OLD[4]))
+    assert whats(plan) == [f"remove /k/agent/{OLD[2]}.pyz, /k/agent/{OLD[3]}.pyz"]
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "restarting"])
+def test_nothing_goes_while_it_is_not_known_what_is_in_use(state: str) -> None:
+    names = [f"{name}.pyz" for name in (DIGEST, *OLD)]
+    assert whats(Stage().plan("klops.agent", replies(packages=names, state=state, supervisor=None))) == []
+    assert whats(Stage().plan("klops.agent", replies(packages=names, state="exited", supervisor=None)))
+
+
+def test_what_the_container_compiled_is_removed_through_it() -> None:
+    stage = Stage()
+    stage.remote.on("rm -rf", reply(rc=1, stderr="rm: cannot remove: Permission denied"))
+    stage.remote.on("docker exec klops rm -rf")
+    plan = stage.plan("klops.agent", replies(packages=[f"{name}.pyz" for name in (DIGEST, *OLD[:3])]))
+    stage.action("klops.agent").apply(plan, stage.ctx)
+    gone = f"rm -rf -- /k/agent/{OLD[2]}.pyz"
+    assert stage.remote.commands == [gone, f"docker exec klops {gone}"]
+    assert stage.warnings == []
+
+
+def test_what_can_not_be_removed_is_a_warning() -> None:
+    stage = Stage()
+    stage.remote.on("rm -rf", reply(rc=1, stderr="rm: cannot remove: Permission denied"))
+    Prune(("/k/agent/x.pyz",), ()).carry_out(stage.ctx)
+    assert stage.warnings == [
+        "old agents could not be removed, they stay: rm: cannot remove: Permission denied"
+    ]

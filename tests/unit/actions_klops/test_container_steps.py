@@ -81,6 +81,7 @@ def test_an_old_container_that_does_not_start_is_kept() -> None:
     with pytest.raises(TaskFailed) as raised:
         Start(DOCKER, "klops", "c0ffee", "exited").carry_out(stage.ctx)
     assert raised.value.code == "container-start"
+    assert raised.value.hint.startswith("klops up h --check ")
     assert stage.remote.commands == ["docker start c0ffee"]
 
 
@@ -98,7 +99,7 @@ def test_remove_stops_with_grace_and_never_by_force() -> None:
 class Waiting:
     """A host whose agent answers at the n-th look."""
 
-    def __init__(self, looks: int, about: dict[str, object] | None = None, restarts: int = 0) -> None:
+    def __init__(self, looks: int, restarts: int = 0) -> None:
         self.stage = Stage()
         self.looks = looks
         remote = self.stage.remote
@@ -107,10 +108,7 @@ class Waiting:
         known = [{"Id": "c0ffee", "State": {"Status": state}, "RestartCount": restarts}]
         remote.on("docker inspect", json.dumps(known))
         remote.on(" status --root", lambda _: self.status())
-        remote.on(
-            " about --root",
-            json.dumps(about or {"psutil": "6.0", "python": "3.10", "executable": "/v/python"}),
-        )
+        remote.on(" about --root", json.dumps({"python": "3.10", "executable": "/v/python"}))
         remote.on("docker logs", reply("", stderr="launcher: no module named x"))
 
     def status(self) -> str:
@@ -129,12 +127,6 @@ def test_wait_until_the_supervisor_answers() -> None:
     assert WaitAgent(host.stage.settings).carry_out(host.stage.ctx)["python"] == "3.10"
     assert [p.message for p in host.stage.progress] == ["waiting for the agent: no supervisor yet"] * 2
     assert host.stage.warnings == []
-
-
-def test_an_image_without_psutil_is_a_warning() -> None:
-    host = Waiting(1, {"psutil": None, "executable": "/v/python"})
-    WaitAgent(host.stage.settings).carry_out(host.stage.ctx)
-    assert host.stage.warnings == ["/v/python in the image has no psutil: klops ps will tell less"]
 
 
 def test_an_agent_that_never_answers_shows_the_containers_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:

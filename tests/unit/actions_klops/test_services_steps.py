@@ -5,15 +5,16 @@ import json
 import pytest
 
 from klops.actions import services_wait
-from klops.actions.services_steps import CheckFree, Place, StartUnit, Verb
+from klops.actions.services_steps import CheckFree, RecordStopped, StartUnit, Verb
 from klops.actions.services_wait import Lines, WaitReady
 from klops.errors import AgentError, AuthenticationFailed, ConnectionLost, HostUnreachable, TaskFailed
+from klops.inventory.settings import Settings
 from klops.remote.base import Reply
 from klops.remote.fake import Call, reply
 
-from .support import Stage
+from .support import SETTINGS, Stage
 
-PLACE = Place(("docker",), "klops", "python3", "/k")
+WHERE = Settings.model_validate(SETTINGS)
 SPEC = {
     "name": "main",
     "argv": ["vllm", "serve", "/m"],
@@ -26,7 +27,7 @@ SPEC = {
 def test_start_sends_the_secret_on_standard_input_only() -> None:
     stage = Stage()
     stage.remote.on(" start main", '{"state": "starting"}')
-    step = StartUnit(PLACE, SPEC, {"VLLM_API_KEY": 'S3cr3t-é"$x'}, "")
+    step = StartUnit(WHERE, SPEC, {"VLLM_API_KEY": 'S3cr3t-é"$x'}, "")
     step.carry_out(stage.ctx)
     (call,) = stage.remote.log
     assert json.loads(call.stdin) == {"spec": SPEC, "secrets": {"VLLM_API_KEY": 'S3cr3t-é"$x'}}
@@ -42,7 +43,7 @@ def test_the_agents_own_error_is_passed_on() -> None:
     said = {"error": {"code": "bad-name", "message": "not a name", "hint": "use letters"}}
     stage.remote.on(" stop main", reply("warning: x\n" + json.dumps(said), rc=1))
     with pytest.raises(AgentError, match="stop main: not a name") as raised:
-        Verb(PLACE, "stop", "main", "", 30).carry_out(stage.ctx)
+        Verb(WHERE, "stop", "main", "", 30).carry_out(stage.ctx)
     assert (raised.value.code, raised.value.hint) == ("bad-name", "use letters")
 
 
@@ -50,7 +51,7 @@ def test_an_agent_that_does_not_run() -> None:
     stage = Stage()
     stage.remote.on(" stop main", reply(rc=126, stderr='exec: "python3": not found'))
     with pytest.raises(AgentError, match="not found"):
-        Verb(PLACE, "stop", "main", "", 30).carry_out(stage.ctx)
+        Verb(WHERE, "stop", "main", "", 30).carry_out(stage.ctx)
 
 
 def test_holders_of_stopped_units_fail_and_strangers_warn() -> None:
@@ -60,13 +61,30 @@ def test_holders_of_stopped_units_fail_and_strangers_warn() -> None:
         {"cpid": 10, "start": 1, "name": "VLLM::Worker_TP", "cards": ["/dev/xpu1"], "unit": "other"},
     ]
     stage.remote.on(" holders ", json.dumps({"holders": holders}))
-    CheckFree(PLACE, ("main",)).carry_out(stage.ctx)
+    CheckFree(WHERE, ("main",)).carry_out(stage.ctx)
     assert stage.warnings == [
         "cards are held by processes of no unit: python3 (pid 9 in the container) holds /dev/xpu0"
     ]
     with pytest.raises(TaskFailed, match="VLLM::Worker_TP") as raised:
-        CheckFree(PLACE, ("other",)).carry_out(stage.ctx)
+        CheckFree(WHERE, ("other",)).carry_out(stage.ctx)
     assert raised.value.code == "cards-held"
+
+
+def test_a_process_that_can_not_be_looked_at_is_no_free_card() -> None:
+    stage = Stage()
+    unknown = [{"cpid": 9, "start": 1, "name": "python3"}]
+    stage.remote.on(" holders ", json.dumps({"holders": [], "unknown": unknown}))
+    with pytest.raises(TaskFailed, match=r"python3 \(pid 9 in the container\)") as raised:
+        CheckFree(WHERE, ("main",)).carry_out(stage.ctx)
+    assert raised.value.code == "cards-unseen"
+
+
+def test_a_stop_is_written_down_where_only_its_owner_reads() -> None:
+    stage = Stage()
+    record = {"schema": 1, "name": "main", "desired": "stopped", "generation": 3}
+    RecordStopped("/k/run/main.state.json", "main", "exited", record).carry_out(stage.ctx)
+    ((path, (data, mode)),) = stage.remote.files.items()
+    assert (path, json.loads(data), mode) == ("/k/run/main.state.json", record, 0o600)
 
 
 def test_lines_out_of_pieces() -> None:
@@ -86,7 +104,7 @@ def wait(stage: Stage, *answers: Reply | Exception) -> object:
         return left.pop(0)
 
     stage.remote.on(" wait main --timeout ", answer)
-    return WaitReady(PLACE, "h", "main", 60).carry_out(stage.ctx)
+    return WaitReady(WHERE, "h", "main", 60).carry_out(stage.ctx)
 
 
 def out(*lines: dict[str, object], rc: int = 0, stderr: str = "") -> Reply:
@@ -98,6 +116,15 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
     monkeypatch.setattr("klops.actions.services_wait.time.sleep", taken.append)
     return taken
+
+
+def test_the_wait_ends_with_whoever_waits() -> None:
+    stage = Stage()
+    wait(stage, out({"state": "ready"}))
+    (call,) = stage.remote.log
+    assert call.keep_stdin
+    assert call.text.startswith("docker exec -i klops ")
+    assert " --while-stdin" in call.text
 
 
 def test_progress_is_passed_on() -> None:

@@ -98,9 +98,14 @@ def test_a_follower_gets_every_byte_over_rotations(tmp_path: Path) -> None:
 
 def printed(path: str, lines: int, since: float | None = None) -> bytes:
     """What is printed without following."""
-    out: list[bytes] = []
-    logs.print_log(path, lines, since, follow=False, stop=None, write=out.append)
-    return b"".join(out)
+    out = bytearray()
+
+    def write(data: bytes) -> bool:
+        out.extend(data)
+        return True
+
+    logs.print_log(path, lines, since, follow=False, stop=None, write=write)
+    return bytes(out)
 
 
 def test_the_last_lines_and_since(tmp_path: Path) -> None:

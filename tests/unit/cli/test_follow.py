@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
-from klops.remote.base import OnOutput
+from klops.remote.base import OnOutput, Reply
 from klops.remote.fake import FakeRemote, reply
 from tests.unit.cli.conftest import LocalHost
 
@@ -33,7 +33,9 @@ class Link(FakeRemote):
         on_stderr: OnOutput,
         stdin: bytes = b"",
         timeout: float | None = None,
+        keep_stdin: bool = False,
     ) -> int:
+        assert keep_stdin
         self.asked.append(list(argv))
         for at in range(self.begin, self.until or len(LOG), 7):
             on_stdout(LOG[at : min(at + 7, self.until or len(LOG))])
@@ -59,8 +61,6 @@ def links(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
             return next(left)
 
         monkeypatch.setattr("klops.remote.factory.open_remote", open_remote)
-        # the container is as good a remote as its host here: what docker exec adds is tested elsewhere
-        monkeypatch.setattr("klops.cli.place.Place.inside", lambda _, remote: remote)
         monkeypatch.setattr("klops.cli.logs.time.sleep", waits.append)
         return waits
 
@@ -81,7 +81,8 @@ def test_it_goes_on_where_it_was(host: LocalHost, links: Callable[..., list[floa
     assert out.encode() == LOG
     assert waits == [1.0, 2.0, 4.0, 1.0]
     assert err.count("connected again") == 2
-    assert asked[0][-5:] == ["--since", "400.000", "--follow", "--root", str(host.root)]
+    assert asked[0][:3] == ["docker", "exec", "-i"]
+    assert asked[0][-6:] == ["--since", "400.000", "--follow", "--while-stdin", "--root", str(host.root)]
     assert "--since" not in asked[1]
 
 
@@ -113,3 +114,26 @@ def test_a_log_that_cannot_be_read_says_why(host: LocalHost, links: Callable[...
     rc, _, err = host.klops("logs", "here")
     assert rc == 1
     assert "no such unit" in err
+
+
+def test_a_container_that_stops_meanwhile_is_named(
+    host: LocalHost, links: Callable[..., list[float]]
+) -> None:
+    states = iter([RUNNING, RUNNING.replace("running", "exited")])
+    remote = FakeRemote("here")
+    remote.on("inspect", lambda _: next(states)).on(" status ", '{"now": 1.0}').on(" logs ", reply(rc=137))
+    links(remote)
+    rc, _, err = host.klops("logs", "here", "-f")
+    assert rc == 1
+    assert "container klops is exited" in err
+
+
+@pytest.mark.parametrize("answer", ["", "{}", "Traceback", reply('{"now": 1.0}', rc=1)])
+def test_an_agent_that_does_not_answer(
+    host: LocalHost, links: Callable[..., list[float]], answer: str | Reply
+) -> None:
+    links(FakeRemote("here").on("inspect", RUNNING).on(" status ", answer))
+    rc, _, err = host.klops("logs", "here")
+    assert rc == 1
+    assert "the agent in container klops did not answer" in err
+    assert "klops up here" in err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from klops.agent import supervisor
 from klops.errors import SourceErrors
+from klops.inventory import validate
 from klops.inventory.settings import Settings
 from tests.unit.inventory.conftest import Write
 
@@ -66,6 +68,15 @@ def test_arguments_of_vllm(write: Write) -> None:
     }
 
 
+@pytest.mark.parametrize("written", ["/data/klops", "/data//klops/", "//data/./x/../klops"])
+def test_the_root_is_one_path_however_it_is_written(write: Write, written: str) -> None:
+    assert settings_of(write, f"{{root: {written}}}").root == "/data/klops"
+
+
+def test_a_stopping_container_waits_as_long_as_its_supervisor() -> None:
+    assert validate.CLOSING == supervisor._CLOSING
+
+
 def test_whole_numbers_may_be_quoted_digits(write: Write) -> None:
     assert settings_of(write, '{cards: {expected: "4"}}').cards.expected == 4
 
@@ -104,6 +115,9 @@ def test_durations(write: Write, written: str, seconds: float) -> None:
         ("{docker: {sudo: maybe}}", "28: klops.docker.sudo: expected true or false, found 'maybe'"),
         ("{docker: {sudo: 1}}", "28: klops.docker.sudo: expected true or false, found '1'"),
         ("{root: data}", "19: klops.root: expected an absolute path, found 'data' (start it with /)"),
+        ("{root: /}", "19: klops.root: expected a folder of klops' own, found / (such as /var/lib/klops)"),
+        ("{root: /a/..//}", "19: klops.root: expected a folder of klops' own, found /"),
+        ("{root: '/a:b'}", "19: klops.root: expected a folder that docker can mount, found '/a:b'"),
         ("{root: [/a]}", "19: klops.root: expected an absolute path, found a list"),
         ("{root: '{{ base }}/k'}", "19: klops.root: templates are not supported in klops settings"),
         ("{cards: {max_age: 1:30}}", "30: klops.cards.max_age: expected a duration, found '1:30'"),
@@ -199,6 +213,15 @@ def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str
         (
             "{services: {a: {model: /m, cards: [0], tp: 2}}}",
             "tp 2 needs more than the 1 cards of klops.services.a",
+        ),
+        (
+            "{services: {a: {model: /m, stop_timeout: 81}}}",
+            "klops.services.a.stop_timeout is 81 s, more than a stopping container can wait for (at most 80 s)",
+        ),
+        (
+            "{container: {stop_timeout: 40}, services: {a: {model: /m, stop_timeout: 30}}}",
+            "klops.container.stop_timeout is 40 s, too short for klops.services.a.stop_timeout, 30 s"
+            " (set it to 50 s or more)",
         ),
         (
             "{services: {a: {model: /m, args: {max-len: 1, max_len: 2}}}}",

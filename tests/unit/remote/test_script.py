@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klops.remote.base import Reply
-from klops.remote.reads import AgentRead, CommandRead, FileRead
+from klops.remote.reads import CommandRead, FileRead
 from klops.remote.script import (
     NOISE_LIMIT,
     Identity,
@@ -80,12 +80,10 @@ def test_identical_reads_are_sent_once() -> None:
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
-    heredoc = AgentRead("a", ("cat",), "", "", "", "about", package="cGFja2FnZQ==").script
-    # the words of the docker command are options of cat here: only what the heredoc does is looked at
     scripts = [
         "printf '\\0\\377'; exit 3",
         "cat",
-        "cat " + heredoc[heredoc.index("<<") :],
+        "cat <<'END'\nits own $input\nEND\n",
         "echo err >&2; false",
         CommandRead("c", ("test", "a b")).script,
     ]
@@ -97,7 +95,7 @@ def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
     assert [r.rc for r in replies] == [3, 0, 0, 1, 0]
     assert replies[0].stdout == b"\0\xff"
     assert replies[1].stdout == b""
-    assert replies[2].stdout == b"cGFja2FnZQ==\n"
+    assert replies[2].stdout == b"its own $input\n"
     assert replies[3].stderr == b"err\n"
 
 

@@ -32,13 +32,21 @@ def a_run() -> RunResult:
                             ),
                             "b": TaskResult(Status.FAILED, error=failure, message=failure.message),
                         },
-                    )
+                    ),
+                    TaskRun(
+                        "status",
+                        "klops.status",
+                        {
+                            "a": TaskResult(
+                                Status.OK, values={**STATUS, "changed": False, "failed": False}, seconds=0.1
+                            )
+                        },
+                    ),
                 ],
             )
         ],
         hosts=("a", "b", "c"),
         errors={"b": failure, "c": HostUnreachable("c: no route")},
-        values={"a": {"klops.status": {**STATUS, "changed": False, "failed": False}}},
         remote_commands={"a": 2, "b": 1, "c": 0},
         seconds=3.5,
     )
@@ -55,7 +63,7 @@ def test_run_document_is_the_contract() -> None:
         "hint": "look at lspci",
     }
     assert document["hosts"]["c"]["error"]["code"] == "unreachable"
-    (task,) = document["plays"][0]["tasks"]
+    task, _ = document["plays"][0]["tasks"]
     assert set(task["hosts"]["a"]) == {"status", "changes", "message", "seconds"}
     assert task["hosts"]["a"]["status"] == "changed"
     assert task["hosts"]["a"]["changes"] == [{"what": "make klops", "before": None, "after": "x"}]
@@ -72,6 +80,16 @@ def test_run_document_is_the_contract() -> None:
     assert document["seconds"] == 3.5
     assert set(document) >= {"ok", "hosts", "plays", "recap", "remote_commands", "seconds"}
     assert json.loads(dumps(document, Redactor())) == document
+
+
+def test_a_status_that_failed_is_no_status() -> None:
+    run = a_run()
+    failure = TaskFailed("the agent in the container does not answer")
+    later = TaskResult(Status.FAILED, error=failure, values={"failed": True, "unreachable": False})
+    run.plays[0].tasks.append(TaskRun("again", "klops.status", {"a": later}))
+    run.errors["a"] = failure
+    assert status_values(run) == {}
+    assert run_document(run, status_values(run))["hosts"]["a"] == {"error": failure.as_json()}
 
 
 def test_host_document_is_not_ok_when_one_host_failed() -> None:

@@ -67,6 +67,14 @@ def test_a_change_is_listed_and_its_diff_only_when_asked_for() -> None:
     ]
 
 
+def test_debug_shows_its_message_and_other_tasks_theirs_only_with_v() -> None:
+    result = TaskResult(Status.OK, message="one\ntwo")
+    debug, other = TaskFinished("demo1", "t", "debug", result), TaskFinished("demo1", "t", "copy", result)
+    assert shown(debug).splitlines() == ["  ok          demo1  one", "      two"]
+    assert shown(other).splitlines() == ["  ok          demo1"]
+    assert shown(other, verbose=1).splitlines() == ["  ok          demo1  one", "      two"]
+
+
 def test_a_failure_has_message_and_fix() -> None:
     text = shown(
         finished(Status.FAILED, error=TaskFailed("disk is full", hint="make room"), message="disk is full")
