@@ -19,7 +19,8 @@ class Secret:
     """A value that shows itself only to :meth:`reveal`.
 
     Not a ``str``: formatting, joining, JSON and pickling never show it by accident. Two secrets are equal
-    when their values are, so a changed secret still counts as a change. A deferred secret (from the
+    when their values are, so a changed secret still counts as a change; there is no hash, which would have to
+    tell something of the value. A deferred secret (from the
     environment, a file or a command) is read once, when it is first revealed.
     """
 
@@ -54,9 +55,6 @@ class Secret:
         if not isinstance(other, Secret):
             return NotImplemented
         return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
-
-    def __hash__(self) -> int:
-        return hash((Secret, self.source))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not pickled")

@@ -135,6 +135,8 @@ class Action(abc.ABC, Generic[P]):
     params: type[P]
     #: the parameter that a plain string after the module's name stands for (``command: uptime``); "" for none
     free_form: ClassVar[str] = ""
+    #: parameters that name a file of the control node -> the kind of folder it is looked for in
+    local_files: ClassVar[Mapping[str, str]] = {}
 
     @abc.abstractmethod
     def probe(self, params: P, view: View) -> Probe:

@@ -45,7 +45,7 @@ class ContainerAction(Action[ContainerParams]):
         settings = view.settings
         reads = [hostreads.engine(settings), hostreads.container(settings)]
         if params.state == "present":
-            reads += [hostreads.status(settings), *hostreads.cards(settings)]
+            reads += [hostreads.status(settings), *hostreads.cards(settings), *hostreads.image(settings)]
         return Probe(reads=tuple(reads))
 
     def plan(self, params: ContainerParams, view: View, seen: Seen) -> Plan:
@@ -58,7 +58,7 @@ class ContainerAction(Action[ContainerParams]):
             return Plan(failure=_foreign(host.container))
         if params.state == "absent":
             return self._absent(view, host.container)
-        return self._present(view, host)
+        return self._present(view, host, hostview.reply(seen.replies, hostreads.IMAGE).ok)
 
     def _absent(self, view: View, container: Container | None) -> Plan:
         settings = view.settings
@@ -69,7 +69,7 @@ class ContainerAction(Action[ContainerParams]):
         alive = container.state in (*_ALIVE, "paused")
         return Plan(steps=(Remove(prefix, container.name, container.id, alive, timeout),))
 
-    def _present(self, view: View, host: hostview.HostView) -> Plan:
+    def _present(self, view: View, host: hostview.HostView, has_image: bool) -> Plan:
         settings = view.settings
         spec = container_spec(settings, host.cards)
         prefix = hostreads.docker_prefix(settings)
@@ -77,15 +77,13 @@ class ContainerAction(Action[ContainerParams]):
         if container is None:
             return Plan(steps=(Create(prefix, spec, settings),), result=_result("", spec, []))
         differences = drift_of(spec, container)
-        warnings = tuple(
-            f"container {container.name} differs from the settings: {item}" for item in differences
-        )
+        warnings = (_drifted(view, differences, has_image),) if differences else ()
         result = _result(container.id, spec, differences)
         if container.state in _STARTABLE:
             start = Start(prefix, container.name, container.id, container.state)
             return Plan(steps=(start, WaitAgent(settings)), result=result, warnings=warnings)
         if container.state not in _ALIVE:
-            return Plan(failure=_stuck(container))
+            return Plan(failure=_stuck(container, view.host))
         steps: tuple[Step, ...] = () if host.supervised else (WaitAgent(settings),)
         message = f"container {container.name} ({container.id[:12]}) is {container.state}"
         return Plan(steps=steps, result=result, message=message, warnings=warnings)
@@ -93,6 +91,18 @@ class ContainerAction(Action[ContainerParams]):
 
 def _result(identity: str, spec: ContainerSpec, differences: list[Drift]) -> dict[str, object]:
     return {"id": identity, "spec": spec.digest, "drift": [item.as_json() for item in differences]}
+
+
+def _drifted(view: View, differences: list[Drift], has_image: bool) -> str:
+    """What differs, and the way to a container that doesn't: only by hand, for what was written in it goes."""
+    container, host = view.settings.container, view.host
+    text = f"container {container.name} differs from the settings: {'; '.join(map(str, differences))}"
+    if not has_image:
+        return f"{text}; the image {container.image} is not on the host, so it can't be made anew either"
+    return (
+        f"{text}; to have it made anew, without what was written in it: "
+        f"klops down {host} --remove, then klops up {host}"
+    )
 
 
 def _foreign(container: Container) -> TaskFailed:
@@ -103,10 +113,10 @@ def _foreign(container: Container) -> TaskFailed:
     )
 
 
-def _stuck(container: Container) -> TaskFailed:
+def _stuck(container: Container, host: str) -> TaskFailed:
     hints = {
         "paused": f"docker unpause {container.name}",
-        "dead": f"docker rm {container.name}, then klops up",
+        "dead": f"docker rm {container.name}, then klops up {host}",
     }
     error = f": {container.error}" if container.error else ""
     return TaskFailed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,9 +53,10 @@ class Create(Step):
     def change(self) -> Change:
         """The container, and the whole command that makes it as the diff."""
         argv = docker.create(self.docker, self.spec)
-        nodes = ", ".join(node for node, _ in self.spec.devices)
-        lines = _lines(argv)
-        return Change(f"make container {self.spec.name} of {self.spec.image} with {nodes}", "", lines)
+        *cards, control = self.spec.devices
+        nodes = f"{len(cards)} card{'s' if len(cards) != 1 else ''} and {posixpath.basename(control[0])}"
+        what = f"make container {self.spec.name} of {self.spec.image} with {nodes}"
+        return Change(what, "", _lines(argv))
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
         """Create, start, wait; what was just made is removed by its own id when it is of no use.
@@ -120,7 +122,7 @@ class Start(Step):
             raise TaskFailed(
                 f"container {self.name} does not start: {_said(done)}",
                 code="container-start",
-                hint="klops preflight tells whether a card node it needs is gone",
+                hint=f"klops up {ctx.view.host} --check tells whether a card node it needs is gone",
             )
 
 
@@ -134,7 +136,7 @@ def _hopeless(host: hostview.HostView) -> bool:
 
 @dataclass(frozen=True)
 class WaitAgent(Step):
-    """Wait until the agent's supervisor answers; look at the interpreter and its psutil."""
+    """Wait until the agent's supervisor answers; ask which interpreter runs it."""
 
     changes: ClassVar[bool] = False
 
@@ -178,9 +180,7 @@ class WaitAgent(Step):
         if not about.ok or not isinstance(known, dict):
             said = about.error_text.strip() or about.text.strip() or f"status {about.rc}"
             raise AgentError(f"the agent does not tell about itself: {said}")
-        if not known.get("psutil"):
-            ctx.warn(f"{known.get('executable')} in the image has no psutil: klops ps will tell less")
-        return {"python": known.get("python"), "psutil": known.get("psutil"), "agent": known.get("agent")}
+        return {"python": known.get("python"), "agent": known.get("agent")}
 
 
 @dataclass(frozen=True)

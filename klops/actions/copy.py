@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 
@@ -35,10 +36,11 @@ class Copy(Action[CopyParams]):
 
     name = "copy"
     params = CopyParams
+    local_files: ClassVar[Mapping[str, str]] = {"src": "files"}
 
     def probe(self, params: CopyParams, view: View) -> Probe:
         """The file on the host, and the one of the control node."""
-        files = {"src": ("files", params.src)} if params.src is not None else {}
+        files = {"src": (self.local_files["src"], params.src)} if params.src is not None else {}
         return Probe(content_reads(params, destination(params.dest, params.src)), files)
 
     def plan(self, params: CopyParams, view: View, seen: Seen) -> Plan:

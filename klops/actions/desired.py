@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from klops.cards.identity import CONTROL_NODE, node_name
@@ -93,6 +93,15 @@ def card_choice(settings: Settings) -> Choice:
         ) from error
 
 
+def missing_secret(settings: Settings, names: Collection[str]) -> TaskFailed | None:
+    """The error for services whose secret can't be had, None when all can."""
+    missing = settings.missing_secrets(names)
+    if not missing:
+        return None
+    text = "; ".join(error.message for error in missing)
+    return TaskFailed(text, code="secret-missing", hint=missing[0].hint)
+
+
 def secrets(service: Service) -> dict[str, str]:
     """Environment variables of a unit that nobody may see."""
     return {} if service.api_key is None else {KEY_VARIABLE: service.api_key.reveal()}
@@ -112,7 +121,7 @@ def unit_spec(
         "schema": 1,
         "name": name,
         "argv": list(
-            vllm.serve_argv(service.model, port=service.port, served_name=served, tp=tp, args=service.args)
+            vllm.serve_argv(service.model, port=service.port, served_name=served, tp=tp, args=_flags(service.args))
         ),
         "env": dict(service.env),
         "env_script": service.env_script,
@@ -141,6 +150,15 @@ def unit_spec(
     }
     spec["digest"] = spec_digest(spec)
     return spec
+
+
+def _flags(args: Mapping[str, Any]) -> dict[str, Any]:
+    """``max_model_len`` as vllm's own ``max-model-len``; what follows a dot is a key of JSON, and stays."""
+    found = {}
+    for flag, value in args.items():
+        head, dot, key = flag.partition(".")
+        found[head.replace("_", "-") + dot + key] = value
+    return found
 
 
 def identities(cards: Cards) -> dict[int, dict[str, Any]]:

@@ -20,6 +20,7 @@ SEVERITY = (
     "cards-unavailable",
     "disk-full",
     "root-not-writable",
+    "secret-missing",
     "image-missing",
     "model-missing",
     "port-taken",
@@ -40,18 +41,18 @@ class Finding:
 
 
 def failure(findings: Sequence[Finding]) -> KlopsError | None:
-    """One error for all findings that are more than a warning: lists all, with the code of the gravest."""
+    """One error for all findings that are more than a warning, with code and hint of the gravest.
+
+    Its first line alone tells the gravest and how many more there are; each of those has a line below it.
+    """
     failed = [finding for finding in findings if not finding.warning]
     if not failed:
         return None
-    gravest = min(failed, key=lambda finding: SEVERITY.index(finding.code))
+    gravest, *others = sorted(failed, key=lambda finding: SEVERITY.index(finding.code))
     kind = DockerUnavailable if gravest.code.startswith("docker-") else TaskFailed
-    if len(failed) == 1:
-        return kind(gravest.message, code=gravest.code, hint=gravest.hint)
-    listed = "\n".join(f"- {finding}" for finding in failed)
-    return kind(
-        f"{len(failed)} things are not as they must be:\n{listed}", code=gravest.code, hint=gravest.hint
-    )
+    more = f" (and {len(others)} more)" if others else ""
+    listed = "".join(f"\n- {finding}" for finding in others)
+    return kind(f"{gravest.message}{more}{listed}", code=gravest.code, hint=gravest.hint)
 
 
 def warnings(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from klops.cards.identity import CONTROL_NODE, node_name
 from klops.commands import docker, smi
-from klops.commands.agent import agent_path
+from klops.commands.agent import agent_path, verb
 from klops.commands.readonly import refusal
 from klops.remote.reads import AgentRead, CommandRead, FileRead, FirstRead, ListRead, PidMapRead, Read
 
@@ -26,7 +26,8 @@ SMI_MACHINE = "smi.m"
 SMI_QUERY = "smi.q"
 PIDS = "pids"
 LOCK = "lock"
-UNITS = "units"
+RUN_FOLDER = "run"
+IMAGE = "image"
 
 #: Nodes looked for: as many as the largest host of this kind has, whatever is expected.
 _NODES = 16
@@ -47,7 +48,19 @@ def container(settings: Settings) -> Read:
     return CommandRead(CONTAINER, docker.inspect(docker_prefix(settings), settings.container.name))
 
 
-def agent(settings: Settings, key: str, verb: str, *args: str) -> Read:
+def image(settings: Settings) -> tuple[Read, ...]:
+    """Whether the engine has the image of the settings; nothing when they name none."""
+    name = settings.container.image
+    return (CommandRead(IMAGE, docker.image(docker_prefix(settings), name)),) if name else ()
+
+
+def agent_argv(settings: Settings, name: str, *args: str, stdin: bool = False) -> list[str]:
+    """The command line of one verb of the agent of this host."""
+    wanted = settings.container
+    return verb(docker_prefix(settings), wanted.name, wanted.python, settings.root, name, *args, stdin=stdin)
+
+
+def agent(settings: Settings, key: str, name: str, *args: str) -> Read:
     """A verb of the agent that only reads."""
     return AgentRead(
         key,
@@ -55,7 +68,7 @@ def agent(settings: Settings, key: str, verb: str, *args: str) -> Read:
         container=settings.container.name,
         python=settings.container.python,
         agent=agent_path(settings.root),
-        verb=verb,
+        verb=name,
         args=("--root", settings.root, *args),
     )
 
@@ -90,9 +103,9 @@ def unit_file(settings: Settings, name: str) -> Read:
     return FileRead(f"unit:{name}", f"{settings.root}/units/{name}.json")
 
 
-def unit_files(settings: Settings) -> Read:
-    """Names of the unit files, for when the agent can't be asked."""
-    return CommandRead(UNITS, ("ls", "-1", "--", f"{settings.root}/units"))
+def run_folder(settings: Settings) -> Read:
+    """Names of the files the supervisor keeps, for when the agent can't be asked."""
+    return CommandRead(RUN_FOLDER, ("ls", "-1", "--", f"{settings.root}/run"))
 
 
 def nodes(settings: Settings) -> Read:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 #: What stands for a reply that was not asked for.
 NOT_ASKED = Reply(rc=255, stderr=b"not asked")
 
-_NSPID = re.compile(r"^/proc/\d+/status:NSpid:\s+(\d+)(?:\s+\d+)*?\s+(\d+)\s*$", re.MULTILINE)
+#: States of a container in which none of its processes lives.
+_AT_REST = ("created", "exited", "dead")
 
 _HINTS = {
     "missing": "install Docker on the host",
@@ -99,6 +99,11 @@ class HostView:
         return self.container is not None and self.container.state == "running"
 
     @property
+    def at_rest(self) -> bool:
+        """Whether surely no process of the container lives: one that is paused still holds all its cards."""
+        return self.container is None or self.container.state in _AT_REST
+
+    @property
     def units(self) -> Mapping[str, Mapping[str, Any]]:
         """Units by name, as the agent knows them; empty when it can't be asked."""
         units = (self.agent or {}).get("units")
@@ -118,11 +123,18 @@ class HostView:
         return None
 
     def silent_agent(self) -> AgentError:
-        """The error for an agent that doesn't answer in a running container."""
-        return AgentError(
-            f"the agent in the container does not answer: {self.agent_error or 'no output'}",
-            hint="klops up puts the agent in place; docker logs shows what its launcher said",
-        )
+        """The error for an agent that doesn't answer in a container whose processes may live."""
+        state = self.container.state if self.container is not None else "gone"
+        said = self.agent_error or "no output"
+        if state == "running":
+            return AgentError(
+                f"the agent in the container does not answer: {said}",
+                hint="klops up puts the agent in place; docker logs shows what its launcher said",
+            )
+        name = self.container.name if self.container is not None else ""
+        hint = f"docker unpause {name}" if state == "paused" else f"docker logs {name} shows why"
+        text = f"the container is {state}, so its agent can't be asked: {said}"
+        return AgentError(text, hint=hint, code="container-state")
 
 
 def look(replies: Replies, settings: Settings) -> HostView:
@@ -159,8 +171,3 @@ def _agent_says(status: Reply) -> str:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else ""
-
-
-def host_pids(answer: Reply) -> dict[int, int]:
-    """Host pid by the container's pid, of a :class:`~klops.remote.reads.PidMapRead`."""
-    return {int(inner): int(outer) for outer, inner in _NSPID.findall(answer.text)}

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from klops.actions import hostreads, hostview
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.findings import Finding, failure, warnings
-from klops.actions.preflight_cards import card_findings
+from klops.actions.preflight_cards import card_findings, choice_findings
 from klops.actions.preflight_host import (
     docker_findings,
     image_findings,
     image_reads,
     port_findings,
     port_reads,
+    secret_findings,
     space_findings,
     space_reads,
 )
 from klops.actions.preflight_models import model_findings, model_reads
 
 
+class MinFree(BaseModel):
+    """GiB that must be free where klops' files go (``root``) and where docker keeps its own (``docker``)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    root: float = Field(default=1.0, ge=0)
+    docker: float = Field(default=5.0, ge=0)
+
+
 class PreflightParams(Params):
-    """``min_free_gib``: what must be free where klops' files go (``root``) and where docker keeps its own."""
+    """``min_free_gib``: what must be free, by place."""
 
-    min_free_gib: dict[str, float] = Field(default_factory=dict)
-
-    def least(self, what: str) -> float:
-        """GiB that must be free for ``root`` or ``docker``."""
-        return self.min_free_gib.get(what, {"root": 1.0, "docker": 5.0}[what])
+    min_free_gib: MinFree = MinFree()
 
 
 class Preflight(Action[PreflightParams]):
@@ -68,11 +74,11 @@ class Preflight(Action[PreflightParams]):
             findings += docker_findings(settings, seen.replies)
             findings += image_findings(settings, host, seen.replies)
         findings += card_findings(settings, host, seen.replies)
+        findings += [*choice_findings(settings), *secret_findings(settings)]
         findings += model_findings(settings, host, seen.replies)
         findings += port_findings(settings, host, seen.replies)
-        findings += space_findings(
-            settings, host, seen.replies, root=params.least("root"), docker=params.least("docker")
-        )
+        least = params.min_free_gib
+        findings += space_findings(settings, host, seen.replies, root=least.root, docker=least.docker)
         used = settings.cards.indexes
         return Plan(
             message=f"{len(used)} card(s) in use, {len(settings.services)} service(s)",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klops.actions import hostreads
+from klops.actions.desired import card_choice
 from klops.actions.findings import Finding
 from klops.actions.hostview import HostView, reply
 from klops.cards.identity import CONTROL_NODE
 from klops.commands import listing, smi
 from klops.commands.readonly import refusal
+from klops.errors import TaskFailed
 from klops.remote.base import Replies
 
 if TYPE_CHECKING:
@@ -62,6 +64,15 @@ def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[
         )
     found += [Finding("cards-count", finding, warning=True) for finding in host.cards.findings]
     return found
+
+
+def choice_findings(settings: Settings) -> list[Finding]:
+    """Services that can't all have the cards they ask for."""
+    try:
+        card_choice(settings)
+    except TaskFailed as error:
+        return [Finding(error.code, error.message, error.hint)]
+    return []
 
 
 def _node(what: str, path: str, entries: dict[str, listing.Entry], missing: list[str]) -> list[Finding]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from klops.actions import hostreads
 from klops.actions.findings import Finding
-from klops.actions.hostview import HostView, host_pids, reply
-from klops.commands import docker, listing, sockets
+from klops.actions.hostview import HostView, reply
+from klops.commands import docker, listing, pidmap, sockets
 from klops.commands.mounts import ancestors, parse_df
 from klops.remote.base import Replies
 from klops.remote.reads import CommandRead, DockerDiskRead, FileRead, ListRead, Read
@@ -41,26 +41,31 @@ def docker_findings(settings: Settings, replies: Replies) -> list[Finding]:
 def image_reads(settings: Settings) -> list[Read]:
     """The engine's account of itself, and whether it has the image."""
     prefix = hostreads.docker_prefix(settings)
-    reads: list[Read] = [CommandRead("docker.info", docker.info(prefix))]
-    if settings.container.image:
-        reads.append(CommandRead("image", docker.image(prefix, settings.container.image)))
-    return reads
+    return [CommandRead("docker.info", docker.info(prefix)), *hostreads.image(settings)]
 
 
 def image_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
-    """An image is needed only while there is no container."""
-    wanted = settings.container
-    if host.container is not None:
-        return []
+    """An image is needed while there is no container, and when the one that is there goes."""
+    wanted, there = settings.container, host.container is not None
     if not wanted.image:
         hint = "set klops.container.image to the name of an image on the host"
-        return [Finding("image-missing", "there is no container, and no image is set to make one from", hint)]
-    if reply(replies, "image").ok:
+        text = "there is no container, and no image is set to make one from"
+        return [] if there else [Finding("image-missing", text, hint)]
+    if reply(replies, hostreads.IMAGE).ok:
         return []
     hint = f"bring it to the host: docker pull {wanted.image}, or docker load -i ARCHIVE"
     if wanted.image_archive:
         hint = f"load it on the host: docker load -i {wanted.image_archive}"
-    return [Finding("image-missing", f"the image {wanted.image} is not on the host", hint)]
+    text = f"the image {wanted.image} is not on the host"
+    if there:
+        text += ", so the container could not be made again if it were removed"
+    return [Finding("image-missing", text, hint, warning=there)]
+
+
+def secret_findings(settings: Settings) -> list[Finding]:
+    """Secrets of services that can't be had on this machine."""
+    missing = settings.missing_secrets(settings.services)
+    return [Finding("secret-missing", error.message, error.hint) for error in missing]
 
 
 def port_reads() -> list[Read]:
@@ -73,14 +78,18 @@ def port_reads() -> list[Read]:
 
 
 def port_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
-    """Ports that a stranger listens on. Ours are those of a unit of klops in the container."""
+    """Ports that a stranger listens on. Ours are those of a unit of klops in the container.
+
+    When the container or its agent can't be asked, whose a listener is may not be known: such a port is only
+    worth a warning, and nobody is told to stop what may be the service itself.
+    """
     shown = reply(replies, "ss")
     listeners = sockets.parse_ss(shown.text) if shown.ok else []
     if not shown.ok:
         listeners = sockets.parse_proc(reply(replies, "tcp").text) + sockets.parse_proc(
             reply(replies, "tcp6").text
         )
-    inside = set(host_pids(reply(replies, hostreads.PIDS)).values())
+    inside = set(pidmap.parse(reply(replies, hostreads.PIDS).text).values())
     found: list[Finding] = []
     for name, service in settings.services.items():
         strangers = [
@@ -88,8 +97,17 @@ def port_findings(settings: Settings, host: HostView, replies: Replies) -> list[
             for listener in listeners
             if listener.port == service.port and not _ours(listener, host, inside)
         ]
-        if strangers:
-            listed = "; ".join(dict.fromkeys(map(str, strangers)))
+        listed = "; ".join(dict.fromkeys(map(str, strangers)))
+        if strangers and not any(_surely_foreign(listener, host, inside) for listener in strangers):
+            found.append(
+                Finding(
+                    "port-taken",
+                    f"on port {service.port} of {name} listens {listed}; whether that is this very service "
+                    "can't be told, because its container or the agent in it can't be asked",
+                    warning=True,
+                )
+            )
+        elif strangers:
             found.append(
                 Finding(
                     "port-taken",
@@ -98,6 +116,15 @@ def port_findings(settings: Settings, host: HostView, replies: Replies) -> list[
                 )
             )
     return found
+
+
+def _surely_foreign(listener: sockets.Listener, host: HostView, inside: set[int]) -> bool:
+    """Of a listener that isn't known to be ours: whether it is known to be somebody else's."""
+    if host.trouble() is not None:
+        return False
+    if host.at_rest or host.agent is not None:
+        return True
+    return listener.pid is not None and bool(inside) and listener.pid not in inside
 
 
 def _ours(listener: sockets.Listener, host: HostView, inside: set[int]) -> bool:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from klops.actions import hostreads, hostview
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
-from klops.actions.desired import card_choice, identities, secrets, unit_spec
-from klops.actions.services_steps import CheckFree, Place, StartUnit, Verb, judge_holders, spec_text
+from klops.actions.desired import card_choice, identities, missing_secret, secrets, unit_spec
+from klops.actions.services_steps import StartUnit, Verb, spec_text
+from klops.actions.services_stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
 from klops.actions.services_wait import WaitReady
+from klops.commands import pidmap
 from klops.commands.agent import secret_digest
 from klops.errors import KlopsError, TaskFailed
 from klops.inventory.settings import Settings
 from klops.remote.base import Replies
 from klops.yamlsource import nearest
-
-#: Seconds beyond a service's own start timeout until klops stops waiting: the agent's verdict comes first.
-_GRACE = 30.0
-#: Seconds a unit that is no longer in the settings may take to stop.
-_UNKNOWN_STOP = 60.0
 
 
 class ServicesParams(Params):
@@ -42,9 +39,9 @@ class ServicesAction(Action[ServicesParams]):
         settings = view.settings
         reads = [hostreads.engine(settings), hostreads.container(settings), hostreads.status(settings)]
         if params.state == "stopped":
-            reads.append(hostreads.holders(settings))
+            reads += stop_reads(settings)
         else:
-            reads += hostreads.cards(settings)
+            reads += [hostreads.pids(settings), *hostreads.cards(settings)]
             for name in settings.services:
                 reads += [hostreads.unit_file(settings, name), hostreads.unit_state(settings, name)]
         return Probe(reads=tuple(reads))
@@ -53,32 +50,30 @@ class ServicesAction(Action[ServicesParams]):
         """Stops and removals first, then starts, then one wait for each."""
         settings = view.settings
         host = hostview.look(seen.replies, settings)
-        trouble = host.trouble() or _absent(host, params, view.check)
+        trouble = host.trouble()
         if trouble is not None:
             return Plan(failure=trouble)
-        if host.running and host.agent is None:
+        if not host.at_rest and host.agent is None:
             # the processes of such a container nobody can tell about: unknown is not stopped
             silent = host.silent_agent()
-            return Plan(unknown=silent.message) if view.check else Plan(failure=silent)
+            comes = view.check and params.state == "running"  # an earlier task would put the agent in place
+            return Plan(unknown=silent.message) if comes else Plan(failure=silent)
+        absent = _absent(host, params, view.check, view.host)
+        if absent is not None:
+            return Plan(failure=absent)
         names = _names(params, settings, host)
         if params.state == "stopped":
-            return _stopped(settings, host, names, seen.replies)
+            return stopped(settings, host, names, seen.replies)
         return _running(view, host, names, seen.replies, params)
 
 
-def place_of(settings: Settings) -> Place:
-    """Where the agent of this host is."""
-    return Place(
-        hostreads.docker_prefix(settings), settings.container.name, settings.container.python, settings.root
-    )
-
-
-def _absent(host: hostview.HostView, params: ServicesParams, check: bool) -> KlopsError | None:
+def _absent(host: hostview.HostView, params: ServicesParams, check: bool, name: str) -> KlopsError | None:
     """An error when there is no container to work in. In check mode an earlier task may make one."""
-    if host.running or params.state == "stopped" or (check and params.state == "running"):
+    if not host.at_rest or params.state == "stopped" or (check and params.state == "running"):
         return None
     state = "isn't there" if host.container is None else f"is {host.container.state}"
-    return TaskFailed(f"the container {state}", code="container-absent", hint="klops up makes and starts it")
+    hint = f"klops up {name} makes and starts it"
+    return TaskFailed(f"the container {state}", code="container-absent", hint=hint)
 
 
 def _names(params: ServicesParams, settings: Settings, host: hostview.HostView) -> list[str]:
@@ -94,30 +89,6 @@ def _names(params: ServicesParams, settings: Settings, host: hostview.HostView) 
                 hint=f"did you mean {near}?" if near else f"services: {', '.join(known) or 'none'}",
             )
     return list(dict.fromkeys(params.names))
-
-
-def _stop_timeout(settings: Settings, name: str) -> float:
-    service = settings.services.get(name)
-    return service.stop_timeout if service is not None else _UNKNOWN_STOP
-
-
-def _stopped(settings: Settings, host: hostview.HostView, names: list[str], replies: Replies) -> Plan:
-    if not host.running:
-        return Plan(message="no container runs, so no service does")
-    place = place_of(settings)
-    steps: list[Step] = []
-    for name in names:
-        unit = host.units.get(name)
-        if unit is not None and (unit.get("desired") != "stopped" or unit.get("state") != "stopped"):
-            steps.append(Verb(place, "stop", name, "", _stop_timeout(settings, name)))
-    if steps:
-        return Plan(steps=(*steps, CheckFree(place, tuple(names))))
-    found = hostview.reply(replies, hostreads.HOLDERS).json()
-    holders = found.get("holders") if isinstance(found, dict) else None
-    if holders is None:
-        return Plan(failure=TaskFailed("who holds the cards could not be seen", code="cards-unseen"))
-    failure, warning = judge_holders(holders, tuple(names))
-    return Plan(failure=failure, message="all stopped", warnings=(warning,) if warning else ())
 
 
 @dataclass(frozen=True)
@@ -153,14 +124,17 @@ def _running(
     settings = view.settings
     if not settings.services and not host.units:
         return Plan(message="the settings name no service")
+    missing_key = missing_secret(settings, names)
+    if missing_key is not None:
+        return Plan(failure=missing_key)
     choice = card_choice(settings)
-    place = place_of(settings)
     cards = identities(host.cards)
     starts: list[StartUnit] = []
     restarts: list[Step] = []
     waits: list[Step] = []
     warnings: list[str] = []
     busy: list[str] = []
+    pids = pidmap.parse(hostview.reply(replies, hostreads.PIDS).text)
     for name in names:
         known = _known(name, host, replies)
         seen: Mapping[int, Mapping[str, Any]] = cards
@@ -180,22 +154,26 @@ def _running(
         spec = unit_spec(settings, name, choice[name], seen)
         why, same = _difference(known, spec, settings, name)
         if params.state == "restarted" and same and known.unit is not None and "assumed" not in known.unit:
-            restarts.append(Verb(place, "restart", name, "", settings.services[name].stop_timeout))
+            restarts.append(Verb(settings, "restart", name, "", settings.services[name].stop_timeout))
         elif not same or not _active(known):
             before = spec_text(known.spec) if known.spec is not None else ("" if known.unit is None else None)
-            starts.append(StartUnit(place, spec, secrets(settings.services[name]), why, before))
-            if known.unit is not None and known.unit.get("state") not in ("stopped", "failed", None):
+            runs = _runs(known, pids)
+            starts.append(StartUnit(settings, spec, secrets(settings.services[name]), why, before, runs))
+            if runs:
                 busy.append(name)
         elif known.unit is not None and known.unit.get("state") == "ready":
             continue
-        timeout = settings.services[name].start_timeout + _GRACE
-        waits.append(WaitReady(place, view.host, name, timeout))
-    # two units that swap cards or ports must both be down before either comes up again
-    stops: list[Step] = [
-        Verb(place, "stop", name, "before its settings change", _stop_timeout(settings, name))
-        for name in (busy if len(busy) > 1 else ())
-    ]
-    removals = _removals(settings, host, place) if params.names is None and params.state == "running" else []
+        waits.append(WaitReady(settings, view.host, name))
+    stops: list[Step] = []
+    if len(busy) > 1:
+        # two units that swap cards or ports must both be down before either comes up again
+        stops = [
+            Verb(settings, "stop", name, "before its settings change", stop_timeout(settings, name))
+            for name in busy
+        ]
+        starts = [replace(start, runs="") for start in starts]
+    removals = _removals(settings, host) if params.names is None and params.state == "running" else []
+    warnings += _removed(removals)
     steps = (*removals, *stops, *starts, *restarts, *waits)
     return Plan(
         steps=steps,
@@ -205,13 +183,33 @@ def _running(
     )
 
 
-def _removals(settings: Settings, host: hostview.HostView, place: Place) -> list[Step]:
-    steps: list[Step] = []
+def _runs(known: Known, pids: Mapping[int, int]) -> str:
+    """State of a unit that a start ends first, with its pid where that is known; "" when nothing runs."""
+    unit = known.unit or {}
+    state, cpid = unit.get("state"), unit.get("cpid")
+    if state in ("stopped", "failed", None):
+        return ""
+    pid = pids.get(cpid) if isinstance(cpid, int) else None
+    return f"{state}, pid {pid}" if pid is not None else str(state)
+
+
+def _removed(removals: Sequence[Verb]) -> list[str]:
+    """A warning for each service that goes: a renamed one goes too."""
+    names = dict.fromkeys(step.unit for step in removals)
+    return [
+        f"{name} is not in the settings any more, so it is taken away; to keep a service and only stop it, "
+        f"leave it in the inventory and say klops down"
+        for name in names
+    ]
+
+
+def _removals(settings: Settings, host: hostview.HostView) -> list[Verb]:
+    steps: list[Verb] = []
     for name, unit in host.units.items():
         if name not in settings.services:
             if unit.get("desired") != "stopped" or unit.get("state") != "stopped":
-                steps.append(Verb(place, "stop", name, "no longer in the settings", _UNKNOWN_STOP))
-            steps.append(Verb(place, "remove", name, "no longer in the settings", 0.0))
+                steps.append(Verb(settings, "stop", name, "no longer in the settings", UNKNOWN_STOP))
+            steps.append(Verb(settings, "remove", name, "no longer in the settings", 0.0))
     return steps
 
 

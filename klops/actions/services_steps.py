@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
-from klops.commands.agent import verb
+from klops.actions.hostreads import agent_argv
 from klops.errors import AgentError, TaskFailed
 from klops.remote.base import Completed
 
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
 #: Seconds that a verb may take beside what it waits for.
 MARGIN = 90.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the agent is: the parts of ``docker exec`` of one of its verbs."""
-
-    docker: tuple[str, ...]
-    container: str
-    python: str
-    root: str
-
-    def argv(self, name: str, *args: str, stdin: bool = False) -> list[str]:
-        """The command line of a verb."""
-        return verb(self.docker, self.container, self.python, self.root, name, *args, stdin=stdin)
 
 
 def answer(done: Completed, what: str) -> Mapping[str, Any]:
@@ -53,12 +42,14 @@ def answer(done: Completed, what: str) -> Mapping[str, Any]:
 class StartUnit(Step):
     """Hand a specification to the agent and start it. A unit that runs with another one is stopped first."""
 
-    place: Place
+    settings: Settings
     spec: Mapping[str, Any]
     #: environment variables of the unit; never part of a text
     secrets: Mapping[str, str] = field(repr=False)
     why: str
     before: str | None = None
+    #: state and pid of the unit that runs now and is ended by this; "" when none does
+    runs: str = ""
 
     @property
     def unit(self) -> str:
@@ -69,29 +60,34 @@ class StartUnit(Step):
         """The command and its cards, with both specifications as the diff."""
         cards = ",".join(str(card["index"]) for card in self.spec["cards"])
         command = " ".join(self.spec["argv"])
-        what = f"start {self.unit}: {command} on cards {cards} (TP={self.spec['tp']})"
-        return Change(what + (f" [{self.why}]" if self.why else ""), self.before, spec_text(self.spec))
+        what = f"{command} on cards {cards} (TP={self.spec['tp']})"
+        if self.runs:
+            what = f"restart {self.unit} ({'; '.join(filter(None, (self.runs, self.why)))}): {what}"
+        else:
+            what = f"start {self.unit}: {what}" + (f" [{self.why}]" if self.why else "")
+        return Change(what, self.before, spec_text(self.spec))
 
     def carry_out(self, ctx: Context) -> None:
         """Specification and secrets travel on standard input."""
-        ctx.progress(Progress(f"starting {self.unit}"))
+        ctx.progress(Progress(f"{'restarting' if self.runs else 'starting'} {self.unit}"))
         given = json.dumps({"spec": self.spec, "secrets": dict(self.secrets)}).encode()
         timeout = float(self.spec["stop"]["timeout"]) + MARGIN
-        argv = self.place.argv("start", self.unit, stdin=True)
+        argv = agent_argv(self.settings, "start", self.unit, stdin=True)
         done = ctx.remote.run(argv, stdin=given, check=False, timeout=timeout)
         answer(done, f"{self.unit} could not be started")
 
 
 def spec_text(spec: Mapping[str, Any]) -> str:
-    """A specification as text for a diff."""
-    return json.dumps(spec, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    """A specification as text for a diff, without the digest that follows from all the rest."""
+    shown = {key: value for key, value in spec.items() if key != "digest"}
+    return json.dumps(shown, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)
 class Verb(Step):
     """A verb on one unit: stop, restart or remove."""
 
-    place: Place
+    settings: Settings
     name: str
     unit: str
     why: str
@@ -105,10 +101,33 @@ class Verb(Step):
     def carry_out(self, ctx: Context) -> None:
         """Run it; ``stop`` returns when no process of the unit lives."""
         ctx.progress(Progress(f"{self.name} {self.unit}"))
-        done = ctx.remote.run(
-            self.place.argv(self.name, self.unit), check=False, timeout=self.timeout + MARGIN
-        )
+        argv = agent_argv(self.settings, self.name, self.unit)
+        done = ctx.remote.run(argv, check=False, timeout=self.timeout + MARGIN)
         answer(done, f"{self.name} {self.unit}")
+
+
+@dataclass(frozen=True)
+class RecordStopped(Step):
+    """Write down that a unit of a container that doesn't run is meant to stay stopped.
+
+    The supervisor reads it when docker starts the container again; no process writes that file meanwhile.
+    """
+
+    path: str
+    unit: str
+    #: of the container
+    state: str
+    record: Mapping[str, Any]
+
+    def change(self) -> Change:
+        """The unit, and why that has to be written down."""
+        return Change(
+            f"record that {self.unit} is stopped: it would come back with the {self.state} container"
+        )
+
+    def carry_out(self, ctx: Context) -> None:
+        """Replace the file."""
+        ctx.remote.put(json.dumps(self.record, indent=1).encode() + b"\n", self.path, mode=0o600)
 
 
 @dataclass(frozen=True)
@@ -117,7 +136,7 @@ class CheckFree(Step):
 
     changes: ClassVar[bool] = False
 
-    place: Place
+    settings: Settings
     units: tuple[str, ...]
 
     def change(self) -> Change:
@@ -125,22 +144,38 @@ class CheckFree(Step):
         return Change("check that no process holds a card")
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """Ask the agent. Raises TaskFailed naming the holders."""
-        done = ctx.remote.run(self.place.argv("holders"), check=False)
-        holders = answer(done, "who holds the cards could not be seen").get("holders") or []
-        failure, warning = judge_holders(holders, self.units)
+        """Ask the agent. Raises TaskFailed naming the holders, or who could not be looked at."""
+        done = ctx.remote.run(agent_argv(self.settings, "holders"), check=False)
+        found = answer(done, "who holds the cards could not be seen")
+        failure, warning = judge_holders(found, self.units)
         if warning:
             ctx.warn(warning)
         if failure is not None:
             raise failure
-        return {"holders": holders}
+        return {"holders": list(found.get("holders") or ())}
 
 
-def judge_holders(holders: list[Mapping[str, Any]], units: tuple[str, ...]) -> tuple[TaskFailed | None, str]:
-    """A failure for holders that belong to ``units``, and a warning for those that belong to no unit."""
+def judge_holders(found: Mapping[str, Any], units: tuple[str, ...]) -> tuple[TaskFailed | None, str]:
+    """What the agent's ``holders`` says of a stop, as a failure and a warning.
+
+    Holders that belong to ``units`` are a failure, those that belong to no unit a warning. A process that
+    could not be looked at may hold anything: that is a failure too.
+    """
+    holders = found.get("holders") or ()
     ours = [holder for holder in holders if holder.get("unit") in units]
     unowned = [holder for holder in holders if not holder.get("unit")]
+    unknown = found.get("unknown") or ()
     warning = f"cards are held by processes of no unit: {_listed(unowned)}" if unowned else ""
+    if unknown and not ours:
+        names = ", ".join(f"{one.get('name')} (pid {one.get('cpid')} in the container)" for one in unknown)
+        return (
+            TaskFailed(
+                f"whether these processes hold a card could not be seen: {names}",
+                code="cards-unseen",
+                hint="klops ps lists them; the container's main process must be root to look at all others",
+            ),
+            warning,
+        )
     if not ours:
         return None, warning
     return (
@@ -153,7 +188,7 @@ def judge_holders(holders: list[Mapping[str, Any]], units: tuple[str, ...]) -> t
     )
 
 
-def _listed(holders: list[Mapping[str, Any]]) -> str:
+def _listed(holders: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(
         f"{holder.get('name')} (pid {holder.get('cpid')} in the container) holds "
         f"{', '.join(map(str, holder.get('cards') or ()))}"

@@ -6,18 +6,34 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
-from klops.actions.services_steps import MARGIN, Place
-from klops.errors import AgentError, HostUnreachable, TaskFailed
+from klops.actions.hostreads import agent_argv
+from klops.actions.services_steps import MARGIN
+from klops.errors import AgentError, HostUnreachable, Interrupted, TaskFailed
 
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+#: Seconds beyond a service's own start timeout until klops stops waiting: the agent's verdict comes first.
+GRACE = 30.0
 #: Exit statuses of the agent's ``wait``.
 _READY, _FAILED, _TIMEOUT = 0, 1, 3
 #: Seconds for which a host that is away is tried again, and between two tries at most.
 _AWAY, _PAUSE = 120.0, 5.0
 #: Lines of a service's log that an error shows.
 _TAIL = 12
+_WHOLE = 100
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _restarted(known: Mapping[str, Any]) -> str:
+    count = known.get("restarts")
+    return f", restarted {_times(int(count))}" if count else ""
 
 
 class Lines:
@@ -44,14 +60,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class WaitReady(Step):
-    """Wait until a unit is ready, failed, or out of time (seconds)."""
+    """Wait until a unit is ready, failed, or out of time: that of its settings, and some grace."""
 
     changes: ClassVar[bool] = False
 
-    place: Place
+    settings: Settings
     host: str
     unit: str
-    timeout: float
 
     def change(self) -> Change:
         """What is waited for."""
@@ -59,7 +74,15 @@ class WaitReady(Step):
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
         """Follow the agent's ``wait``. It only reads, so after a lost connection it is simply asked again."""
-        deadline = time.monotonic() + self.timeout
+        try:
+            return self._follow(ctx)
+        except Interrupted as error:
+            raise Interrupted(
+                f"interrupted; {self.unit} goes on starting there", hint=f"klops status {self.host}"
+            ) from error
+
+    def _follow(self, ctx: Context) -> Mapping[str, Any]:
+        deadline = time.monotonic() + self._start_timeout + GRACE
         away_since: float | None = None
         while True:
             left = max(deadline - time.monotonic(), 1.0)
@@ -71,8 +94,15 @@ class WaitReady(Step):
                     ctx.progress(self._progress(known))
 
             try:
-                argv = self.place.argv("wait", self.unit, "--timeout", f"{left:.0f}")
-                rc = ctx.remote.stream(argv, on_stdout=show, on_stderr=errors.append, timeout=left + MARGIN)
+                # docker exec doesn't end what it started: the verb ends by itself when its input does
+                args = (self.unit, "--timeout", f"{left:.0f}", "--while-stdin")
+                rc = ctx.remote.stream(
+                    agent_argv(self.settings, "wait", *args, stdin=True),
+                    on_stdout=show,
+                    on_stderr=errors.append,
+                    timeout=left + MARGIN,
+                    keep_stdin=True,
+                )
             except HostUnreachable as error:
                 now = time.monotonic()
                 if lines.last or away_since is None:
@@ -84,23 +114,39 @@ class WaitReady(Step):
                 continue
             if rc == _READY:
                 return {"waited": self.unit}
+            # an interrupt ends the command on the host too, and then this raises
+            ctx.progress(self._progress(lines.last))
             raise self._error(rc, lines.last, b"".join(errors))
 
     def _progress(self, known: Mapping[str, Any]) -> Progress:
-        text = f"{self.unit} {known.get('state', '')}"
-        if known.get("restarts"):
-            text += f", restarted {known['restarts']} times"
+        text = f"{self.unit} {known.get('state', '')}".rstrip() + _restarted(known)
         if known.get("line"):
             text += f": {known['line']}"
         percent = known.get("percent")
-        return Progress(text, float(percent) if isinstance(percent, (int, float)) else None)
+        # a log that has come to 100 % of something is not a service that is ready
+        shown = isinstance(percent, (int, float)) and percent < _WHOLE
+        return Progress(text, float(percent) if shown else None)
+
+    @property
+    def _start_timeout(self) -> float:
+        return self.settings.services[self.unit].start_timeout
+
+    def _out_of_time(self, last: Mapping[str, Any]) -> str:
+        """What was waited for how long, and that the agent doesn't give up with klops."""
+        own, restart = self._start_timeout, self.settings.services[self.unit].restart
+        line = f"; its last line: {last['line']}" if last.get("line") else ""
+        tries = f"at most {_times(restart.limit)} in a row" if restart.policy == "always" else "not again"
+        return (
+            f"{self.unit} is not ready after {own + GRACE:g} s (start_timeout {own:g} s + {GRACE:g} s of grace): "
+            f"{last.get('state', 'unknown')}{_restarted(last)}{line}; the agent keeps trying: it starts a "
+            f"service that isn't ready after {own:g} s anew, {tries}"
+        )
 
     def _error(self, rc: int, last: Mapping[str, Any], stderr: bytes) -> Exception:
         hint = f"klops logs {self.host} -s {self.unit}"
         if rc == _TIMEOUT:
-            line = f"; its last line: {last['line']}" if last.get("line") else ""
             return TaskFailed(
-                f"{self.unit} not ready within {self.timeout:.0f} s: {last.get('state', 'unknown')}{line}",
+                self._out_of_time(last),
                 code="service-timeout",
                 hint=f"{hint}; a large model may need a longer klops.services.{self.unit}.start_timeout",
             )

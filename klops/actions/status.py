@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions import hostreads, hostview
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.container import drift_of
 from klops.actions.desired import container_spec
+from klops.commands import pidmap
+from klops.commands.containerspec import Drift
 from klops.errors import KlopsError, TaskFailed
 from klops.remote.base import Replies
 from klops.remote.lock import read_lock
@@ -46,9 +48,9 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
     trouble = host.trouble()
     if trouble is not None:
         raise trouble
-    if host.running and host.managed and host.agent is None:
+    if not host.at_rest and host.managed and host.agent is None:
         raise host.silent_agent()
-    pids = hostview.host_pids(hostview.reply(replies, hostreads.PIDS))
+    pids = pidmap.parse(hostview.reply(replies, hostreads.PIDS).text)
     names = dict.fromkeys([*settings.services, *host.units])
     lock = read_lock(hostview.reply(replies, hostreads.LOCK))
     if lock is not None and lock.run == run:
@@ -58,11 +60,16 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
         "container": _container(settings, host),
         "source": {"release": None, "commit": None},
         "cards": [card.as_json() for card in host.cards.cards],
-        "orphans": sum(
-            len(unit.get("lineage") or ()) for unit in host.units.values() if unit.get("state") in _AT_REST
-        ),
+        "orphans": _orphans(host),
         "lock": lock.as_json() if lock is not None else None,
     }
+
+
+def _orphans(host: hostview.HostView) -> int:
+    """Living members of units that don't run, and those of which it could not be told whose they are."""
+    units = (unit for unit in host.units.values() if unit.get("state") in _AT_REST)
+    strays = (host.agent or {}).get("strays") or ()
+    return sum(len(unit.get("lineage") or ()) for unit in units) + len(strays)
 
 
 def _service(
@@ -105,8 +112,8 @@ def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
     if host.managed:
         try:
             spec = container_spec(settings, host.cards)
-        except TaskFailed as error:
-            differences = [{"key": error.code, "want": error.message, "have": None}]
+        except TaskFailed:
+            differences = [item.as_json() for item in _impossible(settings, host)]
         else:
             differences = [item.as_json() for item in drift_of(spec, container)]
     return {
@@ -117,6 +124,23 @@ def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
         "adopted": False,
         "drift": differences,
     }
+
+
+def _impossible(settings: Settings, host: hostview.HostView) -> list[Drift]:
+    """In what the settings ask for a container that can't be made on this host."""
+    found: list[Drift] = []
+    known, used = sorted(host.cards.by_index()), settings.cards.indexes
+    if not settings.container.image and host.container is not None:
+        found.append(Drift("image", "none is set: klops.container.image", host.container.image))
+    if not set(used) <= set(known):
+        found.append(
+            Drift("cards", f"{_listed(used)} (klops.cards.use)", f"{_listed(known)} (all that xpu-smi knows)")
+        )
+    return found
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
 
 
 class StatusAction(Action[StatusParams]):

@@ -7,6 +7,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from klops.actions.base import Action, Plan, Probe, Seen, View
 from klops.actions.content import DestinationParams, content_plan, content_reads, destination
 from klops.errors import TaskFailed
@@ -23,10 +26,11 @@ class Template(Action[TemplateParams]):
 
     name = "template"
     params = TemplateParams
+    local_files: ClassVar[Mapping[str, str]] = {"src": "templates"}
 
     def probe(self, params: TemplateParams, view: View) -> Probe:
         """The file on the host, and the template."""
-        return Probe(content_reads(params, _path(params)), {"src": ("templates", params.src)})
+        return Probe(content_reads(params, _path(params)), {"src": (self.local_files["src"], params.src)})
 
     def plan(self, params: TemplateParams, view: View, seen: Seen) -> Plan:
         """Write what differs."""

@@ -127,6 +127,13 @@ def _ask(ctx: Context, params: UriParams) -> tuple[int, str, list[tuple[str, str
         detail = str(error) or type(error).__name__
         hint = "see that the service runs and listens there"
         raise TaskFailed(f"{params.method} {params.url}: {detail}", hint=hint, code="no-answer") from error
+    except ValueError:
+        # without the chain: the text of http.client repeats the value, and that may be a secret
+        raise TaskFailed(
+            "the request can't be sent: its method, URL or headers hold what HTTP has no place for",
+            hint="no line breaks (a key read from a file ends in one: | trim); the URL in ASCII",
+            code="request",
+        ) from None
     finally:
         connection.close()
 

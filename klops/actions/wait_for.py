@@ -107,8 +107,15 @@ def _answers(ctx: Context, params: WaitForParams) -> bool:
     assert params.port is not None  # noqa: S101 - one of port and path is given
     try:
         ctx.remote.connect(params.host, params.port, timeout=params.connect_timeout).close()
-    except OSError:
+    except (ConnectionRefusedError, TimeoutError):
         return False
+    except OSError as error:
+        # nobody has looked: that is neither here nor gone
+        raise TaskFailed(
+            f"{params.host}:{params.port} can't be tried from the host: {error.strerror or error}",
+            hint="does sshd there allow forwarding (AllowTcpForwarding), and does the name resolve?",
+            code="not-tried",
+        ) from error
     return True
 
 

@@ -8,12 +8,9 @@ import sys
 
 def _start() -> int:
     package = os.path.realpath(sys.path[0])
-    if package.endswith(".pyz"):
-        compiled = f"{package[:-4]}.cache-{sys.implementation.cache_tag}"
-        if os.path.isdir(compiled):
-            sys.path.insert(0, compiled)
-    else:
-        package = sys.path[0]  # from memory: its real name leads nowhere
+    compiled = f"{os.path.splitext(package)[0]}.cache-{sys.implementation.cache_tag}"
+    if os.path.isdir(compiled):
+        sys.path.insert(0, compiled)
     from klops.agent.main import main
 
     return main(sys.argv[1:], package)

@@ -1,27 +1,42 @@
-"""The audit log: one JSON line per signal, start and end of a unit."""
+"""The audit log: one JSON line per signal, start and end of a unit.
+
+It is written as well as can be: a full disk keeps nobody from ending or starting anything.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from typing import Any
 
 from klops.agent.identity import Handle
 from klops.agent.store import append_line
+from klops.agent.trouble import Troubles
+
+#: Bytes after which it becomes ``audit.jsonl.1``, in place of the one before: about 60000 lines.
+LONGEST = 16 << 20
 
 
 class Audit:
     """Appends to ``ROOT/audit.jsonl``."""
 
-    def __init__(self, path: str, by: str) -> None:
+    def __init__(self, path: str, by: str, troubles: Troubles) -> None:
         self._path = path
         self._by = by
+        self._troubles = troubles
 
     def note(self, event: str, unit: str, **fields: Any) -> None:
         """One line: when, who, what."""
-        append_line(
-            self._path, {"at": round(time.time(), 3), "by": self._by, "event": event, "unit": unit, **fields}
-        )
+        line = {"at": round(time.time(), 3), "by": self._by, "event": event, "unit": unit, **fields}
+        try:
+            append_line(self._path, line)
+            if os.stat(self._path).st_size > LONGEST:
+                os.replace(self._path, self._path + ".1")
+        except OSError as error:
+            self._troubles.met(f"{self._path} can't be written", error)
+        else:
+            self._troubles.over(f"{self._path} can't be written")
 
     def signal(self, unit: str, handle: Handle, name: str, number: int, why: str) -> str:
         """Send a signal and write down to whom, which, why, and what came of it."""

@@ -29,19 +29,22 @@ def write(package: str) -> None:
     beside = f"{target}.{os.getpid()}.new"
     umask = os.umask(0o022)
     try:
-        with zipfile.ZipFile(package) as archive:
-            for name in archive.namelist():
-                if name.startswith("klops/"):
-                    path = os.path.join(beside, name[:-3] + ".pyc")
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-                    code = compile(archive.read(name), f"{package}/{name}", "exec", dont_inherit=True)
-                    with open(path, "wb") as file:
-                        file.write(MAGIC_NUMBER + _NO_SOURCE + marshal.dumps(code))
-        try:
-            os.rename(beside, target)
-        except OSError:
-            if not os.path.isdir(target):
-                raise
-            shutil.rmtree(beside)  # another was faster
+        _compile(package, beside)
+        os.rename(beside, target)
+    except OSError as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        if not os.path.isdir(target):  # else another was faster
+            sys.stderr.write(f"klops: no compiled modules beside {package}, so verbs are slower: {error}\n")
     finally:
         os.umask(umask)
+
+
+def _compile(package: str, into: str) -> None:
+    with zipfile.ZipFile(package) as archive:
+        for name in archive.namelist():
+            if name.startswith("klops/"):
+                path = os.path.join(into, name[:-3] + ".pyc")
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                code = compile(archive.read(name), f"{package}/{name}", "exec", dont_inherit=True)
+                with open(path, "wb") as file:
+                    file.write(MAGIC_NUMBER + _NO_SOURCE + marshal.dumps(code))

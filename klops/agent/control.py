@@ -6,6 +6,7 @@ descriptor of the folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -13,7 +14,7 @@ import socket
 import time
 from typing import Any, Callable
 
-from klops.agent.errors import VerbError
+from klops.agent.errors import VerbError, system_error
 
 _NAME = "supervisor.sock"
 #: Bytes of a request, and seconds it may take to arrive.
@@ -81,6 +82,8 @@ class Server:
             reply = {"error": error.as_json()}
         except (TypeError, ValueError):
             reply = {"error": VerbError("bad-request", "a request is one JSON object in a line").as_json()}
+        except OSError as error:
+            reply = {"error": system_error(error).as_json()}
         try:
             client.settimeout(1.0)
             client.sendall(json.dumps(reply).encode("ascii") + b"\n")
@@ -104,11 +107,12 @@ class Server:
             self._drop(client)
         self._selector.unregister(self._socket)
         self._socket.close()
-        fd, path = _through(self._run)
-        try:
-            os.unlink(path)
-        finally:
-            os.close(fd)
+        with contextlib.suppress(OSError):  # the next supervisor removes what is left
+            fd, path = _through(self._run)
+            try:
+                os.unlink(path)
+            finally:
+                os.close(fd)
 
 
 def ask(run: str, request: dict[str, Any], timeout: float = 5.0) -> dict[str, Any] | None:

@@ -88,7 +88,7 @@ def held(pid: int, watched: Sequence[Node]) -> list[str] | None:
     folder = f"/proc/{pid}/fd"
     try:
         descriptors = os.listdir(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     except OSError:
         return None

@@ -15,3 +15,11 @@ class VerbError(Exception):
     def as_json(self) -> dict[str, str]:
         """``{code, message, hint}``."""
         return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+def system_error(error: OSError) -> VerbError:
+    """What the system refuses: a full disk, no more processes or descriptors."""
+    where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+    return VerbError(
+        "system", f"{where}{error.strerror or error}", "make room on the host (df -h, ulimit), then repeat it"
+    )

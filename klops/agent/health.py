@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable, NamedTuple, Sequence
 
-from klops.agent import listeners
+from klops.agent import listeners, procs
 from klops.agent.unit import LOST, OK, SLOW, Check
 
 #: Bytes of an answer that are looked at.
@@ -25,7 +25,10 @@ _SMOKE_TIMEOUT = 180.0
 
 
 class Target(NamedTuple):
-    """What to check. ``pids`` is the living lineage; ``was_ready``: this generation has answered before."""
+    """What to check. ``pids`` is the living lineage; ``was_ready``: this generation has answered before.
+
+    ``listing``: ask for the models, with the key, even if it has.
+    """
 
     port: int
     model: str
@@ -33,6 +36,7 @@ class Target(NamedTuple):
     timeout: float
     pids: Sequence[int]
     was_ready: bool
+    listing: bool
     smoke: bool
 
 
@@ -77,10 +81,17 @@ def _find_address(target: Target) -> tuple[str, Check | None]:
             return "", Check(LOST, f"nobody listens on port {target.port} any more")
         return "", Check(SLOW, f"not listening on port {target.port} yet")
     for listener in found:
-        if listeners.owner(listener.inode, target.pids) is None:
+        if listeners.owner(listener.inode, target.pids) is None and not _descends(listener, target.pids):
             who = listeners.describe_owner(listener)
             return "", Check(LOST, f"port {target.port} is not this unit's: {who} listens there")
     return found[0].address, None
+
+
+def _descends(listener: listeners.Listener, pids: Sequence[int]) -> bool:
+    """Whether it belongs to a process born after the lineage was looked at."""
+    processes = procs.table()
+    pid = listeners.owner(listener.inode, processes)
+    return pid is not None and not set(pids).isdisjoint(procs.ancestors(pid, processes))
 
 
 def _models(answer: _Answer) -> list[str]:
@@ -96,7 +107,7 @@ def _smoke(address: str, target: Target) -> Check:
         chat = {**ask, "messages": [{"role": "user", "content": "1"}]}
         answer = _request(address, target, "POST", "/v1/chat/completions", chat, _SMOKE_TIMEOUT)
     if answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("choices"):
-        return Check(OK, "the model is listed, and a completion came back", smoked=True)
+        return Check(OK, "the model is listed, and a completion came back", smoked=True, listed=True)
     kind = LOST if answer.status >= 500 else SLOW
     hint = "; set smoke: false for a model that completes nothing" if 400 <= answer.status < 500 else ""
     return Check(kind, f"the model is listed, but a completion gives status {answer.status}{hint}")
@@ -111,10 +122,8 @@ def check(target: Target) -> Check:
         alive = _request(address, target, "GET", "/health")
         if alive.status == 503:
             return Check(LOST, "/health answers 503: the engine is dead")
-        if target.was_ready and alive.status == 200:
-            return Check(
-                OK, "/health answers"
-            )  # model and key were checked when this generation became ready
+        if target.was_ready and not target.listing and alive.status == 200:
+            return Check(OK, "/health answers")
         listed = _request(address, target, "GET", "/v1/models")
         if listed.status in (401, 403):
             return Check(LOST, f"/v1/models refuses the key (status {listed.status})")
@@ -132,7 +141,7 @@ def check(target: Target) -> Check:
     except ValueError:
         # http.client names the value in its message: not to be repeated
         return Check(LOST, "the API key can't be sent in a header (a line break in it?)")
-    return Check(OK, "the model is listed")
+    return Check(OK, "the model is listed", listed=True)
 
 
 class Checker:

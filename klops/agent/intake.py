@@ -52,8 +52,15 @@ def checked(spec: Any, name: str) -> dict[str, Any]:
     if not spec["argv"] or not all(isinstance(arg, str) and "\0" not in arg for arg in spec["argv"]):
         raise _bad("argv is a list of at least one text")
     texts(spec["env"], "env")
-    if not isinstance(spec["stop"].get("timeout"), (int, float)):
+    for card in spec["cards"]:
+        if not isinstance(card, dict) or not {"index", "minor", "node"} <= set(card):
+            raise _bad("a card has index, minor and node")
+    if "timeout" not in spec["stop"]:
         raise _bad("stop.timeout is missing")
+    for section in ("health", "stop", "restart", "log"):
+        for key, value in spec[section].items():
+            if key != "policy" and not isinstance(value, (int, float)):
+                raise _bad(f"{section}.{key} is no number")
     return spec
 
 

@@ -75,9 +75,16 @@ class Launcher:
     def _one_life(self) -> int:
         asked = (signal.SIGTERM, signal.SIGINT)
         signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # between the start and knowing the pid
-        if not self._ending:
-            self._supervisor = self._start()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
+        try:
+            if not self._ending:
+                self._supervisor = self._start()
+        except OSError as error:
+            # no more processes or memory: as one that died at once, the units live on meanwhile
+            sys.stderr.write(f"klops launcher: the supervisor can't be started: {error}\n")
+            sys.stderr.flush()
+            return os.EX_OSERR
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
         if not self._supervisor:
             return 0
         while True:

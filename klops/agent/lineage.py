@@ -11,6 +11,7 @@ import json
 from typing import Any, Collection, Iterable, NamedTuple
 
 from klops.agent import procs, store
+from klops.agent.errors import VerbError
 from klops.agent.identity import Identity, here
 from klops.agent.procs import Process
 
@@ -32,6 +33,8 @@ class Lineage:
         #: pid -> start of members that founded a session or group which has not been seen empty
         self._founders: dict[int, int] = {}
         self._open: set[int] = set()
+        #: lines that the disk did not take yet
+        self._unwritten: list[dict[str, Any]] = []
         self._load()
 
     def _load(self) -> None:
@@ -40,22 +43,33 @@ class Lineage:
                 entry = json.loads(line)
             except ValueError:
                 continue  # a write that a crash cut short: its process never got its go-ahead
-            self._take(entry)
+            try:
+                self._take(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise VerbError(
+                    "damaged",
+                    f"{self.path} has a line that can't be read: {line[:200]}",
+                    "remove the file when nothing of that unit runs any more, then run klops up again",
+                ) from error
+        # all of it was seen by an earlier supervisor, so the next look tells which sessions are empty by now
+        self._open = set(self._founders)
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "closed" in entry:
             self._founders.pop(int(entry["closed"]), None)
             return
-        identity = Identity(entry["boot"], entry["ns"], entry["pid"], entry["start"])
+        identity = Identity(str(entry["boot"]), int(entry["ns"]), int(entry["pid"]), int(entry["start"]))
         if (identity.boot, identity.ns) != here():
             return  # another boot of the host or the container: whoever has these pids now is not ours
-        self.members[(identity.pid, identity.start)] = Member(identity, entry["name"], entry["generation"])
+        self.members[(identity.pid, identity.start)] = Member(
+            identity, str(entry["name"]), int(entry["generation"])
+        )
         self._founders[identity.pid] = identity.start
 
-    def record(self, process: Process, generation: int) -> Member:
-        """Put a process on record, on disk first."""
+    @staticmethod
+    def _line(process: Process, generation: int) -> dict[str, Any]:
         boot, ns = here()
-        entry = {
+        return {
             "boot": boot,
             "ns": ns,
             "pid": process.pid,
@@ -63,13 +77,30 @@ class Lineage:
             "name": process.name,
             "generation": generation,
         }
-        store.append_line(self.path, entry)
-        self._take(entry)
+
+    def record(self, process: Process, generation: int) -> Member:
+        """Put a process on record, on disk first: one that is not to run before. Raises ``OSError``."""
+        line = self._line(process, generation)
+        store.append_line(self.path, line)
+        self._take(line)
         return self.members[(process.pid, process.start)]
+
+    def notice(self, process: Process, generation: int) -> None:
+        """Put a process on record that runs already: :meth:`write` takes it to disk."""
+        line = self._line(process, generation)
+        self._take(line)
+        self._unwritten.append(line)
+
+    def write(self) -> None:
+        """Take to disk what is not there yet. Raises ``OSError``; what is left is for the next time."""
+        while self._unwritten:
+            store.append_line(self.path, self._unwritten[0])
+            del self._unwritten[0]
 
     def forget(self) -> None:
         """Start anew: only when no member lives. What is dead for certain need not be kept."""
         store.write_text(self.path, "")
+        self._unwritten.clear()
         self.members.clear()
         self._founders.clear()
         self._open.clear()
@@ -106,22 +137,27 @@ class Lineage:
         return list(found.values())
 
     def grow(self, processes: dict[int, Process], generation: int, never: Collection[int]) -> list[Process]:
-        """Record what is new in the table, close sessions that were seen empty; returns the new ones."""
+        """Notice what is new in the table, close sessions that were seen empty; returns the new ones."""
         new = self.unrecorded(processes, never)
         for process in new:
-            self.record(process, generation)
-        inhabited = {p.session for p in processes.values()} | {p.pgrp for p in processes.values()}
-        inhabited |= set(processes)
-        self._open |= inhabited & set(self._founders)
-        for pid in self._open - inhabited:
-            store.append_line(self.path, {"closed": pid})
+            self.notice(process, generation)
+        used = set(processes) | {group for p in processes.values() for group in (p.session, p.pgrp)}
+        # a number isn't given away while a session or group of that number lives: a stranger proves it empty
+        strangers = {pid for pid, start in self._founders.items() if _start(processes, pid, start) != start}
+        self._open |= (used | strangers) & set(self._founders)
+        for pid in (self._open - used) | strangers:
             self._founders.pop(pid, None)
-        self._open &= inhabited
+            self._unwritten.append({"closed": pid})
+        self._open &= set(self._founders)
         return new
 
     def living(self, processes: dict[int, Process]) -> list[Process]:
         """Members that still run, by the table given."""
         return [p for p in processes.values() if p.alive and (p.pid, p.start) in self.members]
+
+
+def _start(processes: dict[int, Process], pid: int, default: int) -> int:
+    return processes[pid].start if pid in processes else default
 
 
 def owners(lineages: Iterable[tuple[str, Lineage]], processes: dict[int, Process]) -> dict[int, str]:

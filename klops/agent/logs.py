@@ -135,20 +135,18 @@ def offset_at(path: str, clock: float) -> int:
 
 
 def rotate(path: str, keep: int) -> None:
-    """Copy the log to ``.1`` (older ones move up, the oldest goes) and cut it."""
-    for number in range(keep - 1, 0, -1):
-        for old in (f"{path}.{number}", marks_path(f"{path}.{number}")):
-            if os.path.exists(old):
-                os.replace(old, old.replace(f"{path}.{number}", f"{path}.{number + 1}", 1))
+    """Copy the log to ``.1`` (older ones move up, the oldest goes) and cut it.
+
+    Raises ``OSError`` when there is no room for the copy; everything is as it was then.
+    """
     beside = path + ".1.new"
     source = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as target:
-            while True:
-                part = os.read(source, 1 << 20)
-                if not part:
-                    break
-                target.write(part)
+        _copy(source, beside)
+        for number in range(keep - 1, 0, -1):
+            for old in (f"{path}.{number}", marks_path(f"{path}.{number}")):
+                if os.path.exists(old):
+                    os.replace(old, old.replace(f"{path}.{number}", f"{path}.{number + 1}", 1))
         os.replace(beside, path + ".1")
         # between the last read and here a line may be lost: the price of a unit that needs no living
         # supervisor
@@ -157,6 +155,20 @@ def rotate(path: str, keep: int) -> None:
         os.close(source)
     if os.path.exists(marks_path(path)):
         os.replace(marks_path(path), marks_path(path + ".1"))
+
+
+def _copy(source: int, target: str) -> None:
+    try:
+        with open(target, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            while True:
+                part = os.read(source, 1 << 20)
+                if not part:
+                    break
+                file.write(part)
+    except OSError:
+        if os.path.exists(target):
+            os.unlink(target)
+        raise
 
 
 class Follower:
@@ -187,7 +199,10 @@ class Follower:
 
 
 def print_log(path: str, lines: int, since: float | None, follow: bool, stop: Any, write: Any) -> None:
-    """Raw bytes of a log: the last lines, or from a time on; ``follow`` until ``stop(seconds)`` is true."""
+    """Raw bytes of a log: the last lines, or from a time on; ``follow`` until ``stop(seconds)`` is true.
+
+    ``write`` takes bytes and says whether somebody read them; nothing is followed for nobody.
+    """
     end = size(path)
     if since is not None:
         begin = offset_at(path, since)
@@ -206,8 +221,7 @@ def print_log(path: str, lines: int, since: float | None, follow: bool, stop: An
         data = read_from(path, begin, end - begin).splitlines(keepends=True)
         begin = end - sum(len(line) for line in data[len(data) - lines :]) if lines < len(data) else begin
     follower = Follower(path, begin)
-    write(follower.new())
+    follow = write(follower.new()) and follow
     while follow:
         ended = stop(0.25)
-        write(follower.new())
-        follow = not ended
+        follow = write(follower.new()) and not ended

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import Any, Collection, Mapping, NamedTuple
 
-from klops.agent import devices, environment, gate, identity, launching, logs, procs, report, store, unit
+from klops.agent import (
+    devices,
+    environment,
+    gate,
+    identity,
+    intake,
+    launching,
+    logs,
+    procs,
+    report,
+    store,
+    unit,
+)
 from klops.agent.audit import Audit
 from klops.agent.ending import LOADING, Ending
+from klops.agent.errors import VerbError
 from klops.agent.health import Checker, Target
 from klops.agent.identity import Handle
 from klops.agent.lineage import Lineage
 from klops.agent.procs import Process
+from klops.agent.trouble import Troubles, reason
 from klops.agent.unit import Policy, Record, Seen
+from klops.agent.vital import Vital
 
 #: Seconds between looks at the length of a log.
 _LOG_INTERVAL = 5.0
 #: Seconds between looks for an answer while a unit starts.
 _START_INTERVAL = 0.5
+#: Seconds between looks at the models, with the key, of one that is ready.
+_LISTING_INTERVAL = 60.0
+#: Seconds that somebody else may hold a card or the port until it counts: xpu-smi, for one, opens all cards.
+_PATIENCE = 3.0
 
 
 class Surroundings(NamedTuple):
@@ -36,6 +56,7 @@ class Surroundings(NamedTuple):
     #: exit status (as of waitpid) by pid of children that were reaped
     exits: dict[int, int]
     home: str
+    troubles: Troubles
 
 
 class Managed:
@@ -54,8 +75,9 @@ class Managed:
         self.policy = Policy()
         self._ending: Ending | None = None
         self._checker: Checker | None = None
-        self._vital: dict[tuple[int, int], str] = {}
-        self._next_check = self._next_log = 0.0
+        self._vital = Vital()
+        self._next_check = self._next_log = self._next_listing = 0.0
+        self._hindered_since: float | None = None
         self._log_size = -1
         self._saved: dict[str, Any] = {}
         self.read_spec()
@@ -76,12 +98,25 @@ class Managed:
         """Whether what runs was launched with other settings than those on disk."""
         return self.record.running != report.launched_with(self.spec or {}, self.secret)
 
-    def save(self) -> None:
-        """Write the record, if it differs from what is on disk."""
+    def write_state(self) -> None:
+        """Write the record, if it differs from what is on disk. Raises ``OSError``."""
         dump = self.record.dump()
         if dump != self._saved:
             store.write_json(self.around.paths.state(self.name), dump)
             self._saved = dump
+
+    def save(self) -> None:
+        """Write down all that isn't on disk yet. What can't be written is tried again at the next look."""
+        for what, write in (("state", self.write_state), ("lineage", self.lineage.write)):
+            self._attempt(f"{self.name}: its {what} can't be written", write)
+
+    def _attempt(self, trouble: str, action: Any) -> None:
+        try:
+            action()
+        except OSError as error:
+            self.around.troubles.met(trouble, error)
+        else:
+            self.around.troubles.over(trouble)
 
     def forget(self) -> None:
         """Remove the unit's files; its logs stay."""
@@ -151,15 +186,18 @@ class Managed:
             living=len(self.living),
             exit=self._exit_text(),
             check=check,
-            part_lost=self._part_lost(),
+            part_lost=self._vital.lost(self.living),
             stuck=self._ending.stuck(self.living, now) if self._ending else "",
             closing=closing,
         )
         action = unit.step(self.record, self.policy, seen)
         if self.record.state != before:
             self._entered(before)
-        if check is not None and check.kind == unit.OK and not self._vital:
-            self._vital = self._find_vital(processes)
+        if check is not None and check.kind == unit.OK:
+            root = self.record.root[0] if self.record.root else 0
+            self._vital.learn(self.living, processes, root, self.spec or {})
+            if check.listed:
+                self._next_listing = now + _LISTING_INTERVAL
         if action == unit.END:
             self._end(now)
         else:
@@ -180,38 +218,22 @@ class Managed:
         if record.state not in (unit.READY, unit.UNHEALTHY):
             self.health = {"ok": None, "checked": None, "message": ""}
 
-    def _find_vital(self, processes: dict[int, Process]) -> dict[tuple[int, int], str]:
-        """Members that hold a card, and those between them and the root: all of them are needed to serve."""
-        spec = self.spec or {}
-        watched, _ = devices.resolve(spec.get("cards", []), spec.get("device_dir", "/dev"))
-        root = self.record.root[0] if self.record.root else 0
-        vital = {}
-        for process in self.living if watched else ():
-            if process.pid != root and devices.held(process.pid, watched):
-                chain = [process.pid, *procs.ancestors(process.pid, processes)]
-                for pid in chain[: chain.index(root)] if root in chain else [process.pid]:
-                    vital[(pid, processes[pid].start)] = processes[pid].name
-        return vital
-
-    def _part_lost(self) -> str:
-        alive = {(p.pid, p.start) for p in self.living}
-        for key, name in self._vital.items():
-            if key not in alive:
-                return f"a part of the engine is gone: pid {key[0]} ({name})"
-        return ""
-
     def _watch(self, now: float) -> None:
         record, spec = self.record, self.spec
         if now >= self._next_log and self.living:
             self._next_log = now + _LOG_INTERVAL
-            self._look_after_log()
+            self._attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
         if spec is None or record.ending or not self._root_alive() or now < self._next_check:
             return
         settings = spec.get("health", {})
         starting = record.state == unit.STARTING
         self._next_check = now + (_START_INTERVAL if starting else float(settings.get("interval", 5)))
         if self._checker is None:
-            self._checker = Checker(self.name, self.around.wake)
+            try:
+                self._checker = Checker(self.name, self.around.wake)
+            except RuntimeError as error:  # no more threads: what runs is left alone, and not called ready
+                self.health = {"ok": None, "checked": None, "message": f"can't be checked: {error}"}
+                return
         target = Target(
             port=int(spec["port"]),
             model=str(spec["model"]),
@@ -219,6 +241,7 @@ class Managed:
             timeout=float(settings.get("timeout", 10)),
             pids=[p.pid for p in self.living],
             was_ready=record.was_ready,
+            listing=now >= self._next_listing,
             smoke=bool(settings.get("smoke", True)) and not record.smoked,
         )
         self._checker.ask(record.generation, target)
@@ -248,29 +271,45 @@ class Managed:
 
     # -- the start
 
+    def commanded(self) -> None:
+        """Somebody asked for something: it begins anew."""
+        self._hindered_since = None
+
     def launch(self, processes: Mapping[int, Process]) -> None:
         """Start the next generation: only called when nothing of the lineage lives."""
-        self.read_spec()
         now = Seen(now=time.monotonic(), clock=time.time())
         before = self.record.state
-        spec = self.spec
-        if spec is None:
-            problem, final = "there is no specification on disk", True
-        else:
+        try:
+            self.read_spec()
+            spec = intake.checked(self.spec, self.name)
             problem, final = launching.obstacle(spec, processes)
-        if problem or spec is None:
+            if problem and not final and self._patient(now.now):
+                return
+            if not problem:
+                self._spawn(spec, now)
+                self._hindered_since = None
+        except VerbError as failure:
+            problem, final = failure.message, failure.code != "unreadable"
+        except OSError as error:
+            problem, final = f"it can't be started: {reason(error)}", False
+        if problem:
             unit.refused(self.record, problem, final=final, policy=self.policy, seen=now)
             self.around.audit.note("start-refused", self.name, why=problem)
             if self.record.state != before:
                 self.around.audit.note("state", self.name, state=self.record.state, was=before, why=problem)
-        else:
-            self._spawn(spec, now)
         self.save()
 
+    def _patient(self, now: float) -> bool:
+        """Whether what is in the way may still go by itself."""
+        if self._hindered_since is None:
+            self._hindered_since = now
+        return now - self._hindered_since < _PATIENCE
+
     def _spawn(self, spec: Mapping[str, Any], seen: Seen) -> None:
+        """Raises ``OSError`` when there is no room for a process or its record; then no server runs."""
         paths, record = self.around.paths, self.record
         log = paths.log(self.name)
-        self._look_after_log()
+        self._attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
         record.log_from = logs.size(log)
         self.lineage.forget()
         self._vital.clear()
@@ -289,17 +328,17 @@ class Managed:
         }
         pid, instructions = launching.open_gate(self.around.package, self.name, log, generation)
         try:
+            self.around.exits.pop(pid, None)  # of an earlier process of this number
             process = procs.read(pid)
-            if process is not None:
-                # on disk first: a server that isn't on record never runs
-                unit.launched(record, [process.pid, process.start], seen)
-                self.lineage.record(process, record.generation)
-                self.living = [process]
-                self.save()
-                self.around.audit.note(
-                    "start", self.name, pid=pid, start=process.start, generation=generation
-                )
-                launching.write_all(instructions, gate.instructions(told))
+            if process is None:
+                raise OSError(errno.ESRCH, f"/proc/{pid} can't be read")
+            # on disk first: a server that isn't on record never runs
+            self.lineage.record(process, generation)
+            unit.launched(record, [process.pid, process.start], seen)
+            self.living = [process]
+            self.write_state()
+            self.around.audit.note("start", self.name, pid=pid, start=process.start, generation=generation)
+            launching.write_all(instructions, gate.instructions(told))
         except BrokenPipeError:
             pass  # it has ended already: the next look sees that
         finally:
@@ -312,5 +351,10 @@ class Managed:
         if record.ending or record.state == unit.STARTING or (self.living and record.desired == unit.STOPPED):
             return 0.1
         if record.state == unit.BACKOFF:
-            return min(1.0, max(0.01, record.not_before - now))
-        return 1.0 if self.living else 5.0
+            return min(1.0, max(0.1 if self._hindered_since else 0.01, record.not_before - now))
+        return 1.0 if self.living or self._hindered_since else 5.0
+
+    def check_due(self, now: float) -> float:
+        """In how many seconds the next check has to begin."""
+        checked = self._root_alive() and self.spec is not None and not self.record.ending
+        return max(0.05, self._next_check - now) if checked else 60.0

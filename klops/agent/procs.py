@@ -9,6 +9,7 @@ from typing import Iterable, NamedTuple
 ENDED = "ZXx"
 #: States of a stopped process: it can't act on TERM.
 HALTED = "Tt"
+_NOTHING_THERE = (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError)
 
 
 class Process(NamedTuple):
@@ -47,10 +48,14 @@ def parse_stat(data: bytes) -> Process:
 
 
 def slurp(path: str) -> bytes:
-    """A small file of /proc, whole; b"" when its process is gone or may not be read."""
+    """A small file of /proc, whole; b"" when its process is gone or may not be read.
+
+    Raises ``OSError`` when nothing can be read at all (no descriptors, no memory): that is no news of a
+    process.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except _NOTHING_THERE:
         return b""
     try:
         parts: list[bytes] = []
@@ -59,7 +64,7 @@ def slurp(path: str) -> bytes:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-    except OSError:
+    except _NOTHING_THERE:
         return b""
     finally:
         os.close(fd)

@@ -9,6 +9,7 @@ from klops.agent import identity, logs, procs, store
 from klops.agent.errors import VerbError
 from klops.agent.lineage import Lineage
 from klops.agent.procs import Process
+from klops.agent.unit import Record
 
 
 def unit(
@@ -74,19 +75,18 @@ def from_disk(paths: store.Paths, processes: Mapping[int, Process]) -> dict[str,
     table = dict(processes)
     for name in paths.names():
         try:
-            record = store.read_json(paths.state(name)) or {}
+            state = Record.load(store.read_json(paths.state(name)) or {"name": name}).dump()
             spec, secret = store.read_json(paths.spec(name)), store.read_json(paths.secret(name))
+            lineage = Lineage(paths.lineage(name))
         except VerbError as failure:
             found[name] = unit(
                 {"state": "failed", "error": failure.message}, None, None, [], paths.log(name), NOT_CHECKED
             )
             continue
-        lineage = Lineage(paths.lineage(name))
         living = [*lineage.living(table), *(p for p in lineage.unrecorded(table, (1,)) if p.alive)]
-        state = dict(record)
-        if not living and record.get("state") != "failed":
+        if not living and state["state"] != "failed":
             state["state"] = "stopped"
-        elif living and record.get("state") in ("ready", "stopped"):
+        elif living and state["state"] in ("ready", "stopped"):
             state["state"] = "unhealthy"  # it may serve, but nobody checks
         found[name] = unit(state, spec, secret, living, paths.log(name), NOT_CHECKED)
     return found
@@ -96,10 +96,16 @@ NOT_CHECKED = {"ok": None, "checked": None, "message": "no supervisor answers"}
 
 
 def owners(paths: store.Paths, processes: dict[int, procs.Process]) -> dict[int, str]:
-    """Unit by pid, from the lineages on disk."""
+    """Unit by pid, from the lineages on disk; a damaged one tells nothing, ``status`` says so."""
     from klops.agent.lineage import owners as by_lineage
 
-    return by_lineage(((name, Lineage(paths.lineage(name))) for name in paths.names()), processes)
+    lineages = []
+    for name in paths.names():
+        try:
+            lineages.append((name, Lineage(paths.lineage(name))))
+        except VerbError:
+            continue
+    return by_lineage(lineages, processes)
 
 
 def supervisor(cpid: int, agent: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -101,15 +102,19 @@ def read_json(path: str) -> dict[str, Any] | None:
 def write_text(path: str, text: str, mode: int = 0o600) -> None:
     """Write a file beside its place and rename it; it is whole or it is the old one, also after a crash."""
     beside = f"{path}.{os.getpid()}.new"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
-        os.fchmod(fd, mode)
-        with open(fd, "w", encoding="utf-8", closefd=False) as file:
-            file.write(text)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(beside, path)
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        try:
+            os.fchmod(fd, mode)
+            with open(fd, "w", encoding="utf-8", closefd=False) as file:
+                file.write(text)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(beside, path)
+    except OSError:
+        remove(beside)
+        raise
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
@@ -118,11 +123,19 @@ def write_json(path: str, value: dict[str, Any]) -> None:
 
 
 def append_line(path: str, value: dict[str, Any]) -> None:
-    """Append one JSON line, mode 0600, in one write: lines of several writers don't mix."""
-    line = json.dumps(value, separators=(",", ":")) + "\n"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """Append one JSON line, mode 0600, in one write: lines of several writers don't mix.
+
+    Raises ``OSError`` when it is not written whole. What an earlier write left without its end is closed
+    first, so that it spoils no line but its own.
+    """
+    line = (json.dumps(value, separators=(",", ":")) + "\n").encode("utf-8")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, line.encode("utf-8"))
+        length = os.fstat(fd).st_size
+        if length and os.pread(fd, 1, length - 1) != b"\n":
+            line = b"\n" + line
+        if os.write(fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
         os.close(fd)
 

@@ -18,20 +18,29 @@ def marked(process: Process) -> str:
     return ""
 
 
-def adopt(processes: Mapping[int, Process], units: Sequence[Managed], adopters: Collection[int]) -> set[str]:
-    """Put them on record; returns the names of the units they belong to.
+def adopt(
+    processes: Mapping[int, Process],
+    units: Sequence[Managed],
+    adopters: Collection[int],
+    never: Collection[int],
+) -> tuple[set[str], list[Process]]:
+    """Put them on record; returns the names of the units they belong to, and those of whom nobody can tell.
 
     That they descend from a unit is certain: nothing else comes there. Which one, the marker tells; without
-    it only a single unit can be meant.
+    it only a single unit can be meant. ``never`` are pids that belong to no unit.
     """
-    found = set()
+    found, nobodys = set(), []
     known = {key for managed in units for key in managed.lineage.members}
     for process in processes.values():
-        if process.ppid not in adopters or not process.alive or (process.pid, process.start) in known:
+        if process.ppid not in adopters or not process.alive or process.pid in never:
+            continue
+        if (process.pid, process.start) in known:
             continue
         name = marked(process)
         meant = [m for m in units if m.name == name] if name else units
-        if len(meant) == 1 and process.pid not in meant[0].around.never:
-            meant[0].lineage.record(process, meant[0].record.generation)
+        if len(meant) == 1:
+            meant[0].lineage.notice(process, meant[0].record.generation)
             found.add(meant[0].name)
-    return found
+        else:
+            nobodys.append(process)
+    return found, nobodys

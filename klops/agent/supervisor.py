@@ -7,22 +7,26 @@ import fcntl
 import os
 import selectors
 import signal
-import sys
 import time
-from typing import Any
+from typing import Any, Iterable
 
 from klops.agent import control, identity, procs, report, store, strays, subreaper, unit
 from klops.agent.audit import Audit
 from klops.agent.errors import VerbError
 from klops.agent.launcher import HAND_OVER
 from klops.agent.managed import Managed, Surroundings
+from klops.agent.procs import Process
+from klops.agent.trouble import Troubles, reason, say
 
 #: Exit status when another supervisor holds the lock.
 SECOND = 73
 #: Seconds for the end of all units when the container is stopped.
 _CLOSING = 100.0
+#: Seconds after a look that failed.
+_LOOK_AGAIN = 0.5
 #: While nothing happens looking at the process table takes at most one part in this of a core.
 _IDLE_SHARE = 400
+_LONGEST_REST = 10.0
 
 
 class Supervisor:
@@ -32,7 +36,8 @@ class Supervisor:
         self.paths = paths
         self.agent = agent
         self.package = package
-        self.audit = Audit(paths.audit, f"supervisor {os.getpid()}")
+        self.troubles = Troubles()
+        self.audit = Audit(paths.audit, f"supervisor {os.getpid()}", self.troubles)
         self.selector = selectors.DefaultSelector()
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
@@ -51,9 +56,11 @@ class Supervisor:
             wake=self.wake,
             exits={},
             home=":".join(str(part) for part in init) if init else "",
+            troubles=self.troubles,
         )
         self.units: dict[str, Managed] = {}
         self.broken: dict[str, VerbError] = {}
+        self.strays: list[Process] = []
         self.server = control.Server(paths.run, self.selector, self.answer)
 
     # -- waking up
@@ -103,6 +110,7 @@ class Supervisor:
             return {
                 "supervisor": report.supervisor(os.getpid(), self.agent),
                 "units": self.reports(),
+                "strays": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in self.strays],
             }
         if self.closing_since is not None:
             raise VerbError(
@@ -139,8 +147,16 @@ class Supervisor:
 
     def _commanded(self, one: Managed, verb: str) -> dict[str, Any]:
         self.audit.note("command", one.name, verb=verb)
-        one.save()
+        one.commanded()
         self.wake()
+        try:
+            one.write_state()
+        except OSError as error:
+            raise VerbError(
+                "not-written",
+                f"{verb} of {one.name} is under way, but not written down: {reason(error)}",
+                "make room on the host (df -h), then repeat it: a restart of the container would forget it",
+            ) from error
         return {"unit": one.report()}
 
     def reports(self) -> dict[str, Any]:
@@ -160,7 +176,14 @@ class Supervisor:
     # -- the loop
 
     def _take(self, name: str) -> Managed:
-        one = Managed(name, self.around)
+        try:
+            one = Managed(name, self.around)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise VerbError(
+                "damaged",
+                f"a file of unit {name} in {self.paths.units} or {self.paths.run} can't be read: {error!r}",
+                "remove the unit's files when nothing of it runs any more, then run klops up again",
+            ) from error
         self.units[name] = one
         self.broken.pop(name, None)
         return one
@@ -194,12 +217,11 @@ class Supervisor:
     def look(self) -> float:
         """One look at everything; returns in how many seconds the next is due."""
         begun = time.monotonic()
-        self.reap()
         processes = procs.table()
+        self.reap()  # after the table: how a process ended is known as soon as it is seen to have ended
         for one in self.units.values():
             one.look(processes)
-        for name in strays.adopt(processes, list(self.units.values()), self.adopters):
-            self.units[name].look(processes)
+        self._adopt(processes)
         for one in list(self.units.values()):
             action = one.step(processes, time.monotonic(), self.closing_since is not None)
             if action == unit.LAUNCH:
@@ -217,7 +239,17 @@ class Supervisor:
         ):
             self._leave(0, "told to stop")
         soonest = min((one.wants_before(now) for one in self.units.values()), default=5.0)
-        return soonest if soonest < 1.0 else max(soonest, _IDLE_SHARE * (now - begun))
+        return rest(soonest, [one.check_due(now) for one in self.units.values()], now - begun)
+
+    def _adopt(self, processes: dict[int, Process]) -> None:
+        found, nobodys = strays.adopt(processes, list(self.units.values()), self.adopters, self.around.never)
+        for name in found:
+            self.units[name].look(processes)
+        known = {(p.pid, p.start) for p in self.strays}
+        for process in nobodys:
+            if (process.pid, process.start) not in known:
+                say(f"pid {process.pid} ({process.name}) is a unit's, but it can't be told which one's")
+        self.strays = nobodys
 
     def _outdated(self) -> bool:
         current = os.path.realpath(self.paths.current)
@@ -239,15 +271,25 @@ class Supervisor:
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         self.take_over()
         while True:
-            pause = self.look()
-            for key, _ in self.selector.select(min(pause, 10.0)):
+            try:
+                pause = self.look()
+            except OSError as error:
+                # no descriptors, no memory: nothing is concluded from a look that saw nothing
+                self.troubles.met("the processes can't be looked at", error)
+                pause = 0.0
+                time.sleep(
+                    _LOOK_AGAIN
+                )  # whoever wants an answer can't have it now, and must not keep this busy
+            else:
+                self.troubles.over("the processes can't be looked at")
+            for key, _ in self.selector.select(pause):
                 key.data()
 
 
-def say(text: str) -> None:
-    """One line for ``docker logs``."""
-    sys.stderr.write(f"klops supervisor: {text}\n")
-    sys.stderr.flush()
+def rest(soonest: float, checks: Iterable[float], cost: float) -> float:
+    """Seconds until the next look, of what units want, when their checks are due, and what a look costs."""
+    idle = soonest if soonest < 1.0 else max(soonest, _IDLE_SHARE * cost)
+    return min([_LONGEST_REST, idle, *checks])
 
 
 def lock(path: str) -> int:

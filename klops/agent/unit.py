@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Mapping
 
+from klops.agent.errors import VerbError
+
 STOPPED = "stopped"
 STARTING = "starting"
 READY = "ready"
@@ -43,6 +45,8 @@ class Policy:
 
     start_timeout: float = 1800.0
     failures: int = 3
+    #: between checks
+    interval: float = 5.0
     always: bool = True
     delay: float = 1.0
     max_delay: float = 60.0
@@ -56,12 +60,29 @@ class Policy:
         return cls(
             start_timeout=float(health.get("start_timeout", cls.start_timeout)),
             failures=int(health.get("failures", cls.failures)),
+            interval=float(health.get("interval", cls.interval)),
             always=restart.get("policy", "always") == "always",
             delay=float(restart.get("delay", cls.delay)),
             max_delay=float(restart.get("max_delay", cls.max_delay)),
             limit=int(restart.get("limit", cls.limit)),
             window=float(restart.get("window", cls.window)),
         )
+
+
+def _like(name: str, default: Any, value: Any) -> Any:
+    """A value of a record's file, if it is of the kind it has to be."""
+    if name == "root":
+        if value is not None and not (
+            isinstance(value, list) and [type(part) for part in value] == [int, int]
+        ):
+            raise TypeError(f"{name} is no pid with its start")
+    elif isinstance(default, float):
+        return float(value)
+    elif name == "crashes":
+        return [float(at) for at in value]
+    elif type(value) is not type(default):
+        raise TypeError(f"{name} is no {type(default).__name__}")
+    return value
 
 
 @dataclass
@@ -92,6 +113,8 @@ class Record:
     #: checks in a row that failed, and how many of them were ``LOST``
     failing: int = 0
     lost: int = 0
+    #: when the first of these ``LOST`` was seen
+    lost_since: float = 0.0
     error: str = ""
     first_error: str = ""
     tail: list[str] = field(default_factory=list)
@@ -106,9 +129,19 @@ class Record:
 
     @classmethod
     def load(cls, value: Mapping[str, Any]) -> Record:
-        """From JSON; keys of another version are left out."""
-        known = {item.name for item in fields(cls)}
-        return cls(**{key: item for key, item in value.items() if key in known})
+        """From JSON; keys of another version are left out. Raises :class:`VerbError` for damaged ones."""
+        try:
+            made = cls(name=str(value["name"]))
+            for item in fields(cls):
+                if item.name in value:
+                    setattr(made, item.name, _like(item.name, getattr(made, item.name), value[item.name]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise VerbError(
+                "damaged",
+                f"the state of unit {value.get('name', '?')} can't be read: {error}",
+                "remove run/NAME.state.json when nothing of that unit runs any more, then run klops up again",
+            ) from error
+        return made
 
     def dump(self) -> dict[str, Any]:
         """As JSON."""
@@ -126,7 +159,10 @@ class Check:
 
     kind: str
     message: str = ""
+    #: a completion came back
     smoked: bool = False
+    #: key and model were looked at
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,6 +238,7 @@ def launched(unit: Record, root: list[int], seen: Seen) -> None:
 
 def refused(unit: Record, message: str, *, final: bool, policy: Policy, seen: Seen) -> None:
     """A generation can't be started. ``final``: trying again would not help (a card is missing)."""
+    _no_generation(unit)
     if final:
         unit.error = message
         unit.enter(FAILED, seen.now, seen.clock)
@@ -223,7 +260,7 @@ def _failed(unit: Record, why: str, policy: Policy, seen: Seen) -> None:
     if not policy.always:
         unit.error += " (restart policy: never)"
         unit.enter(FAILED, seen.now, seen.clock)
-    elif count >= policy.limit:
+    elif count > policy.limit:
         unit.error += f" ({count} failure(s); no further tries until it is started by hand)"
         unit.enter(FAILED, seen.now, seen.clock)
     else:
@@ -249,7 +286,11 @@ def _look(unit: Record, policy: Policy, seen: Seen) -> str:
         unit.lost = unit.lost + 1 if check.kind == LOST else 0
         if unit.state == READY and unit.failing >= policy.failures:
             unit.enter(UNHEALTHY, seen.now, seen.clock)
-        if unit.lost >= policy.failures:
+        if unit.lost == 1:
+            unit.lost_since = seen.now
+        # a starting unit is checked more often, but judged no faster than one that runs
+        hasty = not unit.was_ready and seen.now - unit.lost_since < policy.interval * (policy.failures - 1)
+        if unit.lost >= policy.failures and not hasty:
             return check.message
     if seen.part_lost and unit.was_ready:
         return seen.part_lost

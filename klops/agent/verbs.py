@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from klops.agent import control, procs, store
-from klops.agent.errors import VerbError
+from klops.agent.errors import VerbError, system_error
 
 if TYPE_CHECKING:
     from klops.agent.main import Options
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Seconds between looks while waiting, and between lines without a change.
 _LOOK = 0.2
 _REPEAT = 2.0
+#: Exit status of ``wait`` when whoever asked has gone away.
+_NOBODY_WAITS = 4
 #: Seconds beyond a unit's own stop timeout until ``stop`` gives up waiting for the supervisor's verdict.
 _STOP_MARGIN = 60.0
 
@@ -28,7 +30,14 @@ def emit(value: dict[str, Any]) -> None:
 
 
 def run(options: Options, package: str) -> int:
-    """Run a verb; returns the exit status."""
+    """Run a verb; returns the exit status. Raises :class:`VerbError`."""
+    try:
+        return _run(options, package)
+    except OSError as error:
+        raise system_error(error) from error
+
+
+def _run(options: Options, package: str) -> int:
     if options.verb in ("ps", "holders", "about"):
         from klops.agent import views
 
@@ -42,7 +51,7 @@ def run(options: Options, package: str) -> int:
     if options.verb == "logs":
         return _logs(options, paths, name)
     if options.verb == "wait":
-        return _wait(paths, name, float(options.values.get("--timeout", 60.0)))
+        return _wait(options, paths, name)
     if options.verb == "start":
         from klops.agent import intake
 
@@ -55,27 +64,30 @@ def run(options: Options, package: str) -> int:
     return 0
 
 
-def _units(paths: store.Paths) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _known(paths: store.Paths) -> dict[str, Any]:
+    """``units``, ``supervisor`` and ``strays`` as the supervisor knows them, or as the disk does."""
     reply = control.ask(paths.run, {"verb": "status"})
     if reply is not None:
-        return reply["units"], reply["supervisor"]
+        return reply
     from klops.agent import report
 
-    return report.from_disk(paths, procs.table()), None
+    return {"units": report.from_disk(paths, procs.table()), "supervisor": None, "strays": []}
 
 
 def _status(paths: store.Paths, package: str) -> dict[str, Any]:
     from klops.agent.main import digest_of
 
-    units, supervisor = _units(paths)
+    known = _known(paths)
     return {
         "schema": store.SCHEMA,
         "agent": digest_of(package),
         "boot_id": procs.slurp("/proc/sys/kernel/random/boot_id").decode("ascii").strip(),
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "now": round(time.time(), 3),
-        "supervisor": supervisor,
-        "units": units,
+        "supervisor": known["supervisor"],
+        "units": known["units"],
+        # descendants of units of whom nobody can tell which; a supervisor of another version knows none
+        "strays": known.get("strays", []),
     }
 
 
@@ -100,18 +112,21 @@ def _stopped(paths: store.Paths, name: str, unit: dict[str, Any]) -> dict[str, A
                 "stop-timeout", f"{name} was not stopped in time; what lives: {left or 'nothing'}"
             )
         time.sleep(_LOOK)
-        now = _units(paths)[0].get(name)
+        now = _known(paths)["units"].get(name)
         if now is None:
             return {**unit, "state": "stopped", "cpid": None, "start": None, "lineage": []}
         unit = now
 
 
-def _wait(paths: store.Paths, name: str, timeout: float) -> int:
-    deadline = time.monotonic() + timeout
+def _wait(options: Options, paths: store.Paths, name: str) -> int:
+    from klops.agent import reader
+
+    gone = reader.watch("--while-stdin" in options.flags)
+    deadline = time.monotonic() + float(options.values.get("--timeout", 60.0))
     shown: dict[str, Any] = {}
     shown_at = 0.0
     while True:
-        unit = _units(paths)[0].get(name)
+        unit = _known(paths)["units"].get(name)
         if unit is None:
             raise VerbError("no-unit", f"there is no unit {name}", "see the verb status")
         line = {key: unit[key] for key in ("state", "elapsed", "line", "percent", "restarts")}
@@ -126,41 +141,25 @@ def _wait(paths: store.Paths, name: str, timeout: float) -> int:
             line.get(key) != shown.get(key) for key in ("state", "line", "percent", "restarts", "error")
         )
         if done or failed or changed or now - shown_at >= _REPEAT or now > deadline:
-            emit(line)
+            if not reader.write(json.dumps(line).encode("ascii") + b"\n"):
+                return _NOBODY_WAITS
             shown, shown_at = line, now
         if done or failed:
             return 0 if done else 1
         if now > deadline:
             return 3
-        time.sleep(_LOOK)
+        if gone(_LOOK):
+            return _NOBODY_WAITS
 
 
 def _logs(options: Options, paths: store.Paths, name: str) -> int:
-    import select
-
-    from klops.agent import logs
+    from klops.agent import logs, reader
 
     path = paths.log(name)
     if not os.path.exists(path):
         raise VerbError("no-log", f"{name} has no log", "it was never started here")
-    watch = select.poll()
-    watch.register(1, 0)  # POLLERR comes unasked when the reader of our output is gone
-    if "--while-stdin" in options.flags:
-        watch.register(0, select.POLLIN)
-
-    def stop(seconds: float) -> bool:
-        return any(
-            fd == 1 or events & ~select.POLLIN or not os.read(0, 4096)
-            for fd, events in watch.poll(seconds * 1000)
-        )
-
-    def write(data: bytes) -> None:
-        while data:
-            data = data[os.write(1, data) :]
-
-    try:
-        lines = int(options.values.get("--lines", 100))
-        logs.print_log(path, lines, options.values.get("--since"), "--follow" in options.flags, stop, write)
-    except BrokenPipeError:
-        return 0
+    gone = reader.watch("--while-stdin" in options.flags)
+    lines = int(options.values.get("--lines", 100))
+    follow = "--follow" in options.flags
+    logs.print_log(path, lines, options.values.get("--since"), follow, gone, reader.write)
     return 0

@@ -20,7 +20,6 @@ def view(options: Options, package: str) -> dict[str, Any]:
         return {
             "agent": digest_of(package),
             "python": ".".join(str(part) for part in sys.version_info[:3]),
-            "psutil": _psutil(),
             "executable": sys.executable,
         }
     processes = {pid: p for pid, p in procs.table().items() if pid != os.getpid()}
@@ -74,15 +73,3 @@ def _user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def _psutil() -> str | None:
-    import site
-
-    sys.dont_write_bytecode = True  # this verb leaves nothing behind
-    site.main()
-    try:
-        import psutil
-    except ImportError:
-        return None
-    return str(psutil.__version__)

@@ -58,14 +58,31 @@ def check(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Read everything and check the settings of every host; no host is asked."""
-    loaded = _load(inventory)
-    loaded.check(extra=parse_extra_vars(extra_vars or ()))
-    services = sum(len(loaded.settings(host).services) for host in loaded.hosts)
-    counts = {"hosts": len(loaded.hosts), "groups": len(loaded.groups), "services": services}
+    loaded, extra = _load(inventory), parse_extra_vars(extra_vars or ())
+    if not loaded.hosts:
+        raise UsageError(
+            "the inventory names no host",
+            hint="a folder is read for its .yml, .yaml and .json files; each lists hosts under a group",
+        )
+    loaded.check(extra=extra)
+    settings = [loaded.settings(host, extra=extra) for host in loaded.hosts]
+    counts = {
+        "hosts": len(loaded.hosts),
+        "groups": len(loaded.groups),
+        "services": sum(len(found.services) for found in settings),
+    }
+    warnings = [str(found) for found in loaded.near_misses(extra=extra)]
     if output is Output.JSON:
-        _print_json({"ok": True, **counts})
-    else:
-        typer.echo("ok: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
+        _print_json({"ok": True, **counts, "warnings": warnings})
+        return
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo("ok: " + ", ".join(_counted(number, what) for what, number in counts.items()))
+
+
+def _counted(number: int, what: str) -> str:
+    """``2 hosts``, ``1 host``."""
+    return f"{number} {what.removesuffix('s') if number == 1 else what}"
 
 
 @app.command()

@@ -140,33 +140,14 @@ def _arguments(
     remote: Remote, place: Place, lines: int | None, span: float | None, follow: bool
 ) -> list[str]:
     """Options of the agent's ``logs``. What "since" means is the host's clock's business, not ours."""
-    from klops.commands.agent import agent_path
-    from klops.errors import AgentError
-    from klops.remote.reads import AgentRead
-
-    status = AgentRead(
-        "status",
-        docker=place.prefix,
-        container=place.container,
-        python=place.python,
-        agent=agent_path(place.root),
-        verb="status",
-        args=("--root", place.root),
-    )
-    replies = remote.read([place.inspect, status])
+    replies = remote.read([place.inspect, place.ask("status")])
     place.require_running(replies["container"])
-    answer = replies["status"].json()
-    if not isinstance(answer, dict) or "now" not in answer:
-        said = replies["status"].error_text.strip() or replies["status"].text.strip()
-        raise AgentError(
-            f"{place.host}: the agent in container {place.container} did not answer: {said or 'no output'}",
-            hint=f"klops up {place.host} puts the agent there",
-        )
+    now = float(place.answer(replies["status"], "now"))
     args: list[str] = []
     if lines is not None:
         args += ["--lines", str(lines)]
     if span is not None:
-        args += ["--since", f"{float(answer['now']) - span:.3f}"]
+        args += ["--since", f"{now - span:.3f}"]
     if follow:
         args.append("--follow")
     return args
@@ -176,9 +157,11 @@ def _stream(remote: Remote, place: Place, unit: str, args: list[str], tail: Tail
     from klops.errors import AgentError
 
     complaints: list[bytes] = []
-    argv = place.agent("logs", unit, *args)
-    rc = place.inside(remote).stream(argv, on_stdout=tail.feed, on_stderr=complaints.append)
+    argv = place.while_read("logs", unit, *args)
+    rc = remote.stream(argv, on_stdout=tail.feed, on_stderr=complaints.append, keep_stdin=True)
     if rc != 0:
+        # a container that stopped meanwhile is reason enough, and docker exec does not name it
+        place.require_running(remote.read([place.inspect])["container"])
         said = b"".join(complaints).decode("utf-8", "replace").strip()
         raise AgentError(
             f"{place.host}: the log of {unit} can't be read (exit status {rc}): {said or 'no reason given'}",

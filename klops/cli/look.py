@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from klops.cli.options import Common, HostsArgument, host_command
 
 
@@ -33,7 +31,7 @@ def status(hosts: HostsArgument, *, common: Common) -> None:
         from klops.ui.status import fleet_view
 
         session.console().print(fleet_view(shown, session.redactor))
-    raise typer.Exit(result.exit_status())
+    session.end(result.exit_status())
 
 
 @host_command
@@ -59,4 +57,4 @@ def ps(hosts: HostsArgument, *, common: Common) -> None:
         from klops.ui.processes import processes_view
 
         session.console().print(processes_view(found, session.redactor))
-    raise typer.Exit(exit_status([e.exit_status for e in found.values() if isinstance(e, KlopsError)]))
+    session.end(exit_status([e.exit_status for e in found.values() if isinstance(e, KlopsError)]))

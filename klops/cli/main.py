@@ -7,7 +7,6 @@ as a bare typer program.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -114,10 +113,14 @@ def run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         _report(Interrupted("interrupted"), redactor, json)
         return Interrupted.exit_status
-    except BrokenPipeError:
-        # the reader has gone; give the interpreter's last flush somewhere to go
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (BrokenPipeError, SystemExit) as error:
+        # typer makes a silent exit with 1 of a broken pipe
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        from klops.ui.outlet import READER_GONE, discard
+
+        discard(sys.stdout)
+        return READER_GONE
     except Exception as error:
         _report_fault(error, redactor, json, verbosity(argv))
         return own_failure or 1

@@ -17,10 +17,8 @@ import typer
 
 from klops.cli.complete import complete_hosts, complete_services
 from klops.errors import Interrupted
+from klops.playbook.options import FORKS
 from klops.secret import Redactor
-
-#: Hosts worked on side by side when nothing else is said.
-DEFAULT_FORKS = 16
 
 
 class Output(str, Enum):
@@ -37,7 +35,7 @@ class Common:
     inventory: tuple[str, ...] = ()
     check: bool = False
     diff: bool = False
-    forks: int = DEFAULT_FORKS
+    forks: int = FORKS
     output: Output = Output.TEXT
     verbose: int = 0
     extra_vars: tuple[str, ...] = ()
@@ -121,7 +119,7 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "inventory": (InventoryOption, None),
     "check": (CheckOption, False),
     "diff": (DiffOption, False),
-    "forks": (ForksOption, DEFAULT_FORKS),
+    "forks": (ForksOption, FORKS),
     "output": (OutputOption, Output.TEXT),
     "verbose": (VerboseOption, 0),
     "extra_vars": (ExtraVarsOption, None),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from klops.commands import docker
-from klops.commands.agent import PYTHON_FLAGS, agent_path
-from klops.errors import DockerUnavailable, TaskFailed, UsageError
+from klops.commands import agent, docker
+from klops.errors import AgentError, DockerUnavailable, TaskFailed, UsageError
 from klops.remote.base import Remote, Reply
 from klops.remote.container import ContainerRemote
-from klops.remote.reads import CommandRead
+from klops.remote.reads import AgentRead, CommandRead
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -46,9 +45,37 @@ class Place:
         """The container as a remote. What is started through it is ended with it, which docker exec can't."""
         return ContainerRemote(remote, self.prefix, self.container)
 
-    def agent(self, verb: str, *args: str) -> list[str]:
-        """The command line of a verb of the installed agent, inside the container."""
-        return [self.python, *PYTHON_FLAGS, agent_path(self.root), verb, *args, "--root", self.root]
+    def while_read(self, verb: str, *args: str) -> list[str]:
+        """The host's command line of a verb that ends with its standard input.
+
+        For ``Remote.stream`` with ``keep_stdin``: the verb ends when the command on the host is ended and
+        when the link breaks, of which docker exec tells the container nothing else.
+        """
+        args = (*args, "--while-stdin")
+        return agent.verb(self.prefix, self.container, self.python, self.root, verb, *args, stdin=True)
+
+    def ask(self, verb: str) -> AgentRead:
+        """The read of one of the agent's verbs that :meth:`answer` judges; its key is the verb."""
+        return AgentRead(
+            verb,
+            docker=self.prefix,
+            container=self.container,
+            python=self.python,
+            agent=agent.agent_path(self.root),
+            verb=verb,
+            args=("--root", self.root),
+        )
+
+    def answer(self, reply: Reply, key: str) -> Any:
+        """What the agent answered under ``key``. Raises :class:`AgentError` when it is no such answer."""
+        answer = reply.json()
+        if not reply.ok or not isinstance(answer, dict) or key not in answer:
+            said = reply.error_text.strip() or reply.text.strip() or "no output"
+            raise AgentError(
+                f"{self.host}: the agent in container {self.container} did not answer: {said}",
+                hint=f"klops up {self.host} puts the agent there",
+            )
+        return answer[key]
 
     def require_running(self, reply: Reply) -> None:
         """Raise when there is no container, or none that runs: docker's own exit status can't tell."""

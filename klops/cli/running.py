@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from klops.cli.session import Session
 
 if TYPE_CHECKING:
+    from klops.errors import KlopsError
     from klops.playbook.events import Sink
     from klops.playbook.results import RunResult
     from klops.playbook.run import RunOptions
@@ -89,7 +88,7 @@ def _who() -> str:
     return f"{owner.who}@{owner.origin}"
 
 
-def finish(session: Session, result: RunResult, *, show_status: bool, detailed: bool = False) -> None:
+def finish(session: Session, result: RunResult, *, show_status: bool, detailed: bool = False) -> NoReturn:
     """Print what a run came to, and end the command with its exit status."""
     from klops.ui.json import run_document, status_values
 
@@ -99,9 +98,14 @@ def finish(session: Session, result: RunResult, *, show_status: bool, detailed: 
     elif values:
         from klops.ui.status import fleet_view
 
-        # the lock that was seen is this run's own, and given back by now
-        shown = {host: {**values[host], "lock": None} for host in result.hosts if host in values}
+        shown: dict[str, Mapping[str, Any] | KlopsError] = {}
+        for host in result.hosts:
+            if host in values:
+                # the lock that was seen is this run's own, and given back by now
+                shown[host] = {**values[host], "lock": None}
+            elif host in result.errors:
+                shown[host] = result.errors[host]
         console = session.console()
         console.print()
         console.print(fleet_view(shown, session.redactor))
-    raise typer.Exit(result.exit_status(detailed=detailed))
+    session.end(result.exit_status(detailed=detailed))

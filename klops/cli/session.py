@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import typer
 
 from klops.cli.extra_vars import parse_extra_vars
 from klops.cli.options import Common
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from klops.inventory.settings import Settings
     from klops.remote.base import Remote
     from klops.secret import Redactor
+    from klops.ui.outlet import Outlet
 
 T = TypeVar("T")
 
@@ -31,6 +35,8 @@ class Session:
     common: Common
     inventory: Inventory
     extra: Mapping[str, Any]
+    #: where commands run just now
+    _working: list[Remote] = field(default_factory=list, repr=False)
 
     @property
     def redactor(self) -> Redactor:
@@ -61,7 +67,10 @@ class Session:
 
     @contextmanager
     def remote(self, host: str) -> Iterator[Remote]:
-        """The host itself, closed at the end."""
+        """The host itself, closed at the end.
+
+        A clone, so that an interrupt can end what runs there and the connection is still there to do it by.
+        """
         from klops.remote.factory import open_remote
 
         connection = self.inventory.connection(host, extra=self.extra)
@@ -69,13 +78,20 @@ class Session:
             if secret is not None:
                 self.redactor.add(secret)
         remote = open_remote(connection)
+        working = remote.clone()
+        self._working.append(working)
         try:
-            yield remote
+            yield working
         finally:
+            self._working.remove(working)
+            working.close()
             remote.close()
 
     def each(self, hosts: Sequence[str], work: Callable[[str], T]) -> dict[str, T | KlopsError]:
-        """``work(host)`` side by side; a host that fails has its error, the others go on."""
+        """``work(host)`` side by side; a host that fails has its error, the others go on.
+
+        An interrupt ends what runs on the hosts, and is raised when nothing is at work any more.
+        """
 
         def guarded(host: str) -> T | KlopsError:
             try:
@@ -86,14 +102,47 @@ class Session:
             except KlopsError as error:
                 return error
 
-        with ThreadPoolExecutor(max_workers=min(self.common.forks, len(hosts))) as pool:
-            return dict(zip(hosts, pool.map(guarded, hosts), strict=True))
+        pool = ThreadPoolExecutor(max_workers=min(self.common.forks, len(hosts)))
+        futures = [pool.submit(guarded, host) for host in hosts]
+        try:
+            # in short waits: a long one can't be interrupted on Windows
+            while wait(futures, timeout=0.5, return_when=FIRST_EXCEPTION).not_done:
+                for future in futures:
+                    if future.done():
+                        future.result()
+            return {host: future.result() for host, future in zip(hosts, futures, strict=True)}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._end_commands(futures)
+            raise
+        finally:
+            pool.shutdown(wait=False)
+
+    def _end_commands(self, futures: Sequence[Future[Any]]) -> None:
+        """End what runs on the hosts, until nobody is at work."""
+        # again and again: a worker may be between two commands just now
+        while wait(futures, timeout=0.2).not_done:
+            working = list(self._working)
+            if working:
+                with ThreadPoolExecutor(max_workers=len(working)) as enders:
+                    list(enders.map(lambda remote: remote.close(), working))
+
+    @cached_property
+    def outlet(self) -> Outlet:
+        """Where people read: standard output, or standard error when that is JSON's alone."""
+        from klops.ui.outlet import Outlet
+
+        return Outlet(sys.stderr if self.common.json else sys.stdout)
+
+    def end(self, status: int) -> NoReturn:
+        """End the command with an exit status; 0 only when its output was taken."""
+        raise typer.Exit(status or self.outlet.exit_status)
 
     def console(self) -> Console:
-        """Where people read: standard output, or standard error when that is JSON's alone."""
+        """A console on :attr:`outlet`."""
         from klops.ui.terminal import make_console
 
-        return make_console(sys.stderr if self.common.json else sys.stdout)
+        return make_console(self.outlet)
 
     def print_json(self, document: Mapping[str, Any]) -> None:
         """The one JSON document of the command, on standard output."""

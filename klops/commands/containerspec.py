@@ -26,6 +26,14 @@ def size_in_bytes(text: str) -> int:
     return int(float(match.group(1)) * _FACTORS[match.group(2).lower()])
 
 
+def size_as_text(size: int) -> str:
+    """Bytes as docker's shortest whole size: 32 * 1024**3 are ``32g``."""
+    for unit in "tgmk":
+        if size and size % _FACTORS[unit] == 0:
+            return f"{size // _FACTORS[unit]}{unit}"
+    return str(size)
+
+
 @dataclass(frozen=True)
 class ContainerSpec:
     """A container to be made. Always with host network, an init, and restarted whatever ended it."""
@@ -78,10 +86,12 @@ class Drift:
         return {"key": self.key, "want": self.want, "have": self.have}
 
     def __str__(self) -> str:
-        return f"{self.key}: wanted {_short(self.want)}, is {_short(self.have)}"
+        return f"{self.key}: have {_short(self.have)}, want {_short(self.want)}"
 
 
 def _short(value: Any) -> str:
+    if value is None or value == "":
+        return "nothing"
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 200 else text[:197] + "..."
 
@@ -134,7 +144,7 @@ def drift(spec: ContainerSpec, inspected: Mapping[str, Any]) -> list[Drift]:
     have_env = dict(item.partition("=")[::2] for item in strings(config.get("Env")))
     for name, value in spec.env:
         compare(f"env.{name}", value, have_env.get(name))
-    compare("shm", spec.shm, host.get("ShmSize"))
+    compare("shm", size_as_text(spec.shm), size_as_text(int(host.get("ShmSize") or 0)))
     compare("caps", sorted(map(_cap, spec.caps)), sorted(map(_cap, strings(host.get("CapAdd")))))
     compare(
         "security",

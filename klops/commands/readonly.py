@@ -13,8 +13,10 @@ _DOCKER_TWO = frozenset(
 )
 #: Programs that may look around inside a container.
 _INSIDE = frozenset({"cat", "ls", "test", "xpu-smi", "xpu_smi"})
-#: Options of xpu-smi that change nothing (``-r`` resets a card, ``-V`` makes virtual functions).
-_SMI = frozenset({"-L", "-m", "-q", "topo"})
+#: Whole command lines of xpu-smi: ``-r`` resets a card, ``-V`` makes virtual functions, ``-f`` writes a file.
+_SMI = frozenset({("-L",), ("-m",), ("-q",), ("topo", "-m")})
+#: The same of ss (``-K`` closes sockets, ``-D`` writes a file).
+_SS = frozenset({("-H", "-ltnp")})
 
 
 def refusal(argv: Sequence[str]) -> str:
@@ -35,9 +37,7 @@ def refusal(argv: Sequence[str]) -> str:
     if name in _PURE:
         return ""
     if name == "ss":
-        # -K closes the sockets it finds
-        kills = any(arg == "--kill" or (arg[:1] == "-" and arg[:2] != "--" and "K" in arg) for arg in args)
-        return "ss -K closes sockets" if kills else ""
+        return "" if tuple(args) in _SS else "only ss -H -ltnp is known to read only"
     if name == "docker":
         while args and args[0] in ("-H", "--host", "--context"):
             args = args[2:]
@@ -47,9 +47,9 @@ def refusal(argv: Sequence[str]) -> str:
             return _inside(args[1:])
         return f"docker {args[0] if args else ''} may change something"
     if name in ("xpu-smi", "xpu_smi"):
-        if args and args[0] in _SMI and not {"-r", "--xpu-reset", "-V"} & set(args):
+        if tuple(args) in _SMI:
             return ""
-        return "only -L, -m, -q and topo of xpu-smi are known to read only"
+        return "only -L, -m, -q and topo -m of xpu-smi, each alone, are known to read only"
     return f"{name} is not on the list of commands that only read"
 
 

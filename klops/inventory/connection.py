@@ -35,6 +35,8 @@ _NAMES = {
     "become_user": ("ansible_become_user",),
     "become_password": ("ansible_become_password", "ansible_become_pass"),
 }
+#: every variable that says how a host is reached
+VARIABLES = tuple(name for names in _NAMES.values() for name in names)
 
 
 @dataclass(frozen=True)

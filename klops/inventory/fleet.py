@@ -139,6 +139,15 @@ class Inventory:
         if mistakes:
             raise SourceErrors(list(mistakes))
 
+    def near_misses(self, *, extra: Mapping[str, Any] = NONE) -> list[Mistake]:
+        """What is accepted and may still be meant otherwise, of all hosts, each place once."""
+        from klops.inventory.nearmisses import near_misses
+
+        found: dict[Mistake, None] = {}
+        for host in self.hosts:
+            found.update(dict.fromkeys(near_misses(merged(self._sources(host, NONE, extra)))))
+        return list(found)
+
     def _sources(self, host: str, play: Mapping[str, Any], extra: Mapping[str, Any]) -> list[Source]:
         """Where variables of a host come from, the weakest first.
 

@@ -9,6 +9,7 @@ here, although YAML 1.1 makes some of them.
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -124,6 +125,19 @@ def absolute(value: Any) -> str:
     if not found.startswith("/"):
         refuse(f"expected an absolute path, found {found!r}", "start it with /")
     return found
+
+
+def folder(value: Any) -> str:
+    """An absolute path without needless parts, of a folder that docker can mount; the top one is none."""
+    found = absolute(value)
+    if ":" in found or any(character < " " for character in found):
+        refuse(
+            f"expected a folder that docker can mount, found {found!r}", "write it without : and line breaks"
+        )
+    plain = "/" + posixpath.normpath(found).lstrip("/")
+    if plain == "/":
+        refuse("expected a folder of klops' own, found /", "such as /var/lib/klops")
+    return plain
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:

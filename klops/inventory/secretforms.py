@@ -40,7 +40,7 @@ def secret(value: Any) -> Secret:
     if not isinstance(given, list) or not given:
         refuse("expected a list: the program and its arguments", "write {command: [PROGRAM, ARGUMENT]}")
     argv = [name(part) for part in given]
-    return Secret(load=_from_command(argv), source=f"command {argv[0]}")
+    return Secret(load=_once(_from_command(argv)), source=f"command {argv[0]}")
 
 
 def _beside(path: str, given: Any) -> Path:
@@ -49,6 +49,22 @@ def _beside(path: str, given: Any) -> Path:
     if isinstance(given, ScalarNode) and not found.is_absolute():
         found = Path(given.location.file).parent / found
     return found
+
+
+def _once(load: Callable[[], str]) -> Callable[[], str]:
+    """``load``, that fails again as it did before instead of asking its user a second time."""
+    failed: list[UsageError] = []
+
+    def loaded() -> str:
+        if failed:
+            raise failed[0]
+        try:
+            return load()
+        except UsageError as error:
+            failed.append(error)
+            raise
+
+    return loaded
 
 
 def _from_environment(variable: str) -> Callable[[], str]:

@@ -6,6 +6,8 @@ number counts as a whole number as long as it is decimal digits; text is kept ex
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -24,6 +26,7 @@ Count = Annotated[int, BeforeValidator(scalars.between(1, 256))]
 Seconds = Annotated[float, BeforeValidator(scalars.seconds)]
 PositiveSeconds = Annotated[float, BeforeValidator(scalars.positive_seconds)]
 AbsolutePath = Annotated[str, BeforeValidator(scalars.absolute)]
+Root = Annotated[str, BeforeValidator(scalars.folder)]
 OptionalPath = Annotated[str | None, BeforeValidator(scalars.optional(scalars.absolute))]
 EnvName = Annotated[str, BeforeValidator(scalars.matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name"))]
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
@@ -244,7 +247,7 @@ class Cleanup(Section):
 class Settings(Section):
     """All of klops' settings of one host."""
 
-    root: AbsolutePath = "/var/lib/klops"
+    root: Root = "/var/lib/klops"
     docker: Docker = Docker()
     cards: Cards = Cards()
     container: Container = Container()
@@ -256,13 +259,24 @@ class Settings(Section):
     def resolve_secrets(self, redactor: Redactor) -> None:
         """Read every secret now and teach it to ``redactor``.
 
-        Raises :class:`UsageError` that names the setting whose secret can't be read.
+        One that can't be had is passed over: whoever looks at a service or stops it needs no key, and a value
+        that nobody has can't turn up in a text. :meth:`missing_secrets` tells about it where it is needed.
         """
-        for service_name, service in self.services.items():
-            if service.api_key is None:
-                continue
+        for service in self.services.values():
+            if service.api_key is not None:
+                with contextlib.suppress(UsageError):
+                    redactor.add(service.api_key)
+
+    def missing_secrets(self, names: Collection[str]) -> list[UsageError]:
+        """For each of these services whose secret can't be had: which setting, why, and what to do."""
+        found: list[UsageError] = []
+        for name in names:
+            secret = self.services[name].api_key
             try:
-                redactor.add(service.api_key)
+                if secret is not None:
+                    secret.reveal()
             except UsageError as error:
-                setting = f"klops.services.{service_name}.api_key"
-                raise UsageError(f"{setting}: {error.message}", hint=error.hint) from None
+                found.append(
+                    UsageError(f"klops.services.{name}.api_key: {error.message}", hint=error.hint)
+                )
+        return found

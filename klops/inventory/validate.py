@@ -8,10 +8,17 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from klops.cards.selection import legal_set
 from klops.errors import Location, Mistake, SourceErrors
 from klops.inventory.settings import Settings
 from klops.inventory.variables import SETTINGS
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest
+
+#: Seconds beyond a service's own ``stop_timeout`` until its last process is gone: 8 after TERM went to all of
+#: them, 10 until KILL is known not to help, and a look or two.
+_ENDING = 20.0
+#: Seconds the supervisor has for the end of all units when the container stops; they end side by side.
+CLOSING = 100.0
 
 #: A key's place in the settings: names of keys and indexes of lists.
 Path = tuple[int | str, ...]
@@ -155,7 +162,12 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
             elif isinstance(service.tp, int) and service.tp > len(service.cards):
                 text = f"tp {service.tp} needs more than the {len(service.cards)} cards of {_dotted(path)}"
                 yield ("services", name, "tp"), text, "name more cards, or lower tp"
+        elif isinstance(service.tp, int) and legal_set(service.tp, cards.indexes, cards.groups) is None:
+            known = ", ".join(map(str, cards.indexes))
+            text = f"tp {service.tp}: no group of {service.tp} cards among those in use ({known})"
+            yield ("services", name, "tp"), text, f"lower tp, or see {SETTINGS}.cards.use and groups"
         yield from _twice_with_other_dashes(name, list(service.args))
+        yield from _cut_short(settings, name)
     for (one, first), (two, second) in itertools.combinations(settings.services.items(), 2):
         if first.port == second.port:
             text = f"the services {one} and {two} both have port {first.port}"
@@ -163,6 +175,20 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         if shared := sorted(set(first.cards or ()) & set(second.cards or ())):
             text = f"the services {one} and {two} both have card {', '.join(map(str, shared))}"
             yield ("services", two, "cards"), text, "services of one host have disjoint cards"
+
+
+def _cut_short(settings: Settings, name: str) -> Iterator[tuple[Path, str, str]]:
+    """A stop of the container must leave a service its own time: docker kills what it doesn't wait for."""
+    wanted, given = settings.services[name].stop_timeout, settings.container.stop_timeout
+    path = ("services", name, "stop_timeout")
+    if wanted + _ENDING > CLOSING:
+        text = f"{_dotted(path)} is {wanted:g} s, more than a stopping container can wait for"
+        yield path, text, f"at most {CLOSING - _ENDING:g} s"
+    elif wanted + _ENDING > given:
+        at: Path = ("container", "stop_timeout")
+        set_here = "stop_timeout" in settings.container.model_fields_set
+        text = f"{_dotted(at)} is {given:g} s, too short for {_dotted(path)}, {wanted:g} s"
+        yield at if set_here else path, text, f"set it to {wanted + _ENDING:g} s or more"
 
 
 def _indexes(

@@ -28,14 +28,16 @@ def load_playbook(path: str | Path, registry: Registry) -> Playbook:
     elif not isinstance(root, SequenceNode):
         mistakes.add(root.location, "a playbook is a list of plays", "begin each with '- hosts:'")
     else:
-        plays = [play for item in root.items if (play := _Plays(registry, mistakes).play(item)) is not None]
+        reader = _Plays(file, registry, mistakes)
+        plays = [play for item in root.items if (play := reader.play(item)) is not None]
     if mistakes.found:
         raise SourceErrors(mistakes.found)
     return Playbook(file, tuple(plays))
 
 
 class _Plays:
-    def __init__(self, registry: Registry, mistakes: Mistakes) -> None:
+    def __init__(self, file: Path, registry: Registry, mistakes: Mistakes) -> None:
+        self._file = file
         self._registry = registry
         self._mistakes = mistakes
 
@@ -46,7 +48,8 @@ class _Plays:
             return None
         refuse_unknown(node, PLAY_KEYWORDS, "play", self._mistakes)
         hosts = node.get("hosts")
-        if hosts is None:
+        # a key that is a misspelt hosts is one mistake, not two
+        if hosts is None and "hosts" not in {nearest(key.text, PLAY_KEYWORDS) for key, _ in node.entries}:
             add(node.location, "a play needs hosts", "hosts: all, or a group's name")
         facts = node.get("gather_facts")
         if facts is not None and as_bool(facts, "gather_facts", self._mistakes):
@@ -54,7 +57,7 @@ class _Plays:
             add(facts.location, "klops gathers no facts; facts on demand come later", hint)
         become = node.get("become")
         tags = as_tags(node.get("tags"), self._mistakes)
-        loader = TaskLoader(self._registry, self._mistakes, tags)
+        loader = TaskLoader(self._file, self._registry, self._mistakes, tags)
         tasks = self._list(node.get("tasks"), "tasks", loader)
         handlers = self._list(node.get("handlers"), "handlers", loader)
         self._check_notifications(tasks, handlers)

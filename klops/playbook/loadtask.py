@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from pathlib import Path
 from typing import Any
 
 from klops.actions.base import Action
 from klops.errors import Location
 from klops.playbook import params
 from klops.playbook.keywords import not_supported
+from klops.playbook.localfiles import is_missing, missing
 from klops.playbook.model import Task
 from klops.playbook.nodes import (
     Mistakes,
@@ -24,6 +26,8 @@ from klops.playbook.template import is_template, syntax_error
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest, to_python
 
 _COLLECTIONS = ("ansible.builtin.", "ansible.legacy.")
+#: Characters of parameters in the name of a task that has none.
+_SHOWN = 60
 
 
 def short_name(word: str) -> str:
@@ -33,12 +37,21 @@ def short_name(word: str) -> str:
     return word
 
 
+def _shown(action: Action[Any], given: Mapping[str, Any]) -> str:
+    """The name of a task that has none: its module, and its parameters as they are written."""
+    parts = (str(value) if key == action.free_form else f"{key}={value}" for key, value in given.items())
+    text = " ".join(" ".join(parts).split())
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return f"{action.name} {text}".rstrip()
+
+
 class TaskLoader:
-    """Reads the tasks of one play; ``tags`` are the play's, which its tasks inherit."""
+    """Reads the tasks of one play in ``file``; ``tags`` are the play's, which its tasks inherit."""
 
     def __init__(
-        self, registry: Mapping[str, Action[Any]], mistakes: Mistakes, tags: tuple[str, ...]
+        self, file: Path, registry: Mapping[str, Action[Any]], mistakes: Mistakes, tags: tuple[str, ...]
     ) -> None:
+        self._file = file
         self._registry = registry
         self._mistakes = mistakes
         self._tags = tags
@@ -60,10 +73,12 @@ class TaskLoader:
         self._add_args(node.get("args"), entries, keys)
         self._check(action, entries, keys, key.location)
         name = node.get("name")
+        read = params.read(action, entries)
+        unnamed = action.name if common["no_log"] else _shown(action, read)
         return Task(
-            name=as_text(name, "name", self._mistakes) if name is not None else action.name,
+            name=as_text(name, "name", self._mistakes) if name is not None else unnamed,
             action=action,
-            params=params.read(action, entries),
+            params=read,
             location=node.location,
             **common,
         )
@@ -147,6 +162,20 @@ class TaskLoader:
                 hint = "letters, digits and _ only"
                 self._mistakes.add(keys[key], f"{key!r} is no name for a variable", hint)
         self._mistakes.found.extend(params.mistakes(action, entries, keys, where))
+        self._local_files(action, entries)
+
+    def _local_files(self, action: Action[Any], entries: Mapping[str, Node]) -> None:
+        """Files of the project that aren't there: told now, not after earlier tasks have changed things.
+
+        One with an absolute path is no part of the project: a task before may make it on this machine.
+        """
+        for key, kind in action.local_files.items():
+            node = entries.get(key)
+            if not isinstance(node, ScalarNode) or not node.text or is_template(node.text):
+                continue
+            if not node.text.startswith(("/", "~")) and is_missing(self._file, kind, node.text):
+                error = missing(self._file, kind, node.text)
+                self._mistakes.add(node.location, error.message, error.hint)
 
     # -- keywords --------------------------------------------------------------------------------------------
 

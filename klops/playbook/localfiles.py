@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from klops.errors import TaskFailed
+from klops.yamlsource import nearest
 
 
 def read_local(playbook: Path, kind: str, path: str) -> bytes:
@@ -14,12 +15,7 @@ def read_local(playbook: Path, kind: str, path: str) -> bytes:
     ``KIND/`` beside the playbook's folder (a project keeps ``playbooks/`` and ``templates/`` side by side).
     Raises :class:`TaskFailed`.
     """
-    folder = playbook.resolve().parent
-    given = Path(path).expanduser()
-    places = (
-        [given] if given.is_absolute() else [folder / kind / path, folder / path, folder.parent / kind / path]
-    )
-    for place in places:
+    for place in _places(playbook, kind, path):
         if place.is_dir():
             raise TaskFailed(f"{place} is a folder", hint="name one file", code="local-file")
         if place.is_file():
@@ -27,5 +23,32 @@ def read_local(playbook: Path, kind: str, path: str) -> bytes:
                 return place.read_bytes()
             except OSError as error:
                 raise TaskFailed(f"{place}: {error.strerror}", code="local-file") from error
-    looked = ", ".join(str(place) for place in places)
-    raise TaskFailed(f"no file {path!r} on this machine", hint=f"looked for {looked}", code="local-file")
+    raise missing(playbook, kind, path)
+
+
+def is_missing(playbook: Path, kind: str, path: str) -> bool:
+    """Whether nothing is there under that name now."""
+    return not any(place.exists() for place in _places(playbook, kind, path))
+
+
+def missing(playbook: Path, kind: str, path: str) -> TaskFailed:
+    """The error for a file that isn't there: where it was looked for, and the nearest that is there."""
+    places = _places(playbook, kind, path)
+    near = nearest(places[0].name, [name for place in places for name in _siblings(place)])
+    hint = f"did you mean {near}?" if near else f"put it into one of these places, or correct the name"
+    text = f"no file {path!r} on this machine; looked for {', '.join(map(str, places))}"
+    return TaskFailed(text, hint=hint, code="local-file")
+
+
+def _places(playbook: Path, kind: str, path: str) -> list[Path]:
+    folder, given = playbook.resolve().parent, Path(path).expanduser()
+    if given.is_absolute():
+        return [given]
+    return [folder / kind / path, folder / path, folder.parent / kind / path]
+
+
+def _siblings(place: Path) -> list[str]:
+    try:
+        return [entry.name for entry in place.parent.iterdir() if entry.is_file()]
+    except OSError:
+        return []

@@ -57,9 +57,11 @@ def mistakes(
     """What can be told to be wrong before anything is rendered: unknown keys, and wrong values without
     templates."""
     known = fields(action)
+    meant: set[str] = set()
     for key, where in keys.items():
         if key not in known and not takes_any_name(action):
             near = nearest(key, known)
+            meant.add(near)
             hint = f"did you mean {near}?" if near else _list_of("it has", known)
             yield Mistake(where, f"{action.name} has no parameter {key!r}", hint)
     raw = read(action, entries)
@@ -78,6 +80,8 @@ def mistakes(
             if id(known.get(key)) in waiting_fields or key not in known:
                 continue
             if item["type"] == _MISSING_KEY and len(path) == 1:
+                if key in meant:
+                    continue  # misspelt, which is told already
                 yield Mistake(task, f"{action.name} needs the parameter {key!r}")
                 continue
             yield Mistake(_deepest(entries.get(key), path[1:], task), f"{key}: {_message(item)}")

@@ -11,7 +11,7 @@ from klops.errors import UsageError
 from klops.playbook.model import Play, Playbook, Task
 from klops.playbook.options import RunOptions
 from klops.playbook.scope import Layer
-from klops.playbook.tags import selected
+from klops.playbook.tags import SPECIAL, selected
 from klops.playbook.template import Templar, scope
 from klops.yamlsource import Node, nearest, to_python
 
@@ -30,6 +30,7 @@ class PlaySelection:
 
 def select(playbook: Playbook, inventory: Inventory, options: RunOptions) -> list[PlaySelection]:
     """The plays of a run. Raises :class:`UsageError` for a host, task or limit that isn't there."""
+    _check_tags(playbook, (*options.tags, *options.skip_tags))
     limited = None if options.limit is None else set(inventory.select(["all"], ",".join(options.limit)))
     tasks = _after_start([_tagged(play, options) for play in playbook.plays], options.start_at_task)
     plays: list[PlaySelection] = []
@@ -42,6 +43,18 @@ def select(playbook: Playbook, inventory: Inventory, options: RunOptions) -> lis
         text = f"no play of {playbook.path} is about {', '.join(options.limit or ())}"
         raise UsageError(text, hint=f"its hosts: {', '.join(patterns)}")
     return plays
+
+
+def _check_tags(playbook: Playbook, asked: Sequence[str]) -> None:
+    """Refuse a tag that no task has: a run that does nothing by mistake looks as one that is done."""
+    tasks = [task for play in playbook.plays for task in (*play.tasks, *play.handlers)]
+    known = sorted({tag for task in tasks for tag in task.tags})
+    for tag in asked:
+        if tag not in known and tag not in SPECIAL:
+            near = nearest(tag, known)
+            listed = f"its tags: {', '.join(known)}" if known else f"{playbook.path} has no tags"
+            hint = f"did you mean {near}?" if near else listed
+            raise UsageError(f"no task of {playbook.path} has the tag {tag!r}", hint=hint)
 
 
 def _tagged(play: Play, options: RunOptions) -> tuple[Task, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+#: tags that mean something though no task need have them
+SPECIAL = frozenset(["all", "always", "never", "tagged", "untagged"])
+
 
 def selected(tags: Collection[str], only: Collection[str], skip: Collection[str]) -> bool:
     """Whether a task with ``tags`` runs.

@@ -71,6 +71,7 @@ class HostPlay:
     #: tasks that come after the current one
     ahead: Sequence[Task] = ()
     replies: Replies = field(init=False)
+    _settings: Mapping[str, Any] = field(init=False)
     #: what the first look at the host would have had each task change
     _first: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     _looked: bool = False
@@ -79,6 +80,8 @@ class HostPlay:
 
     def __post_init__(self) -> None:
         self.replies = Replies(self._remote)
+        # whole, with all defaults, and secrets as the type that shows itself as stars
+        self._settings = self.settings.model_dump()
 
     def run(self, task: Task, ahead: Sequence[Task]) -> TaskResult:
         """Carry a task out (in check mode: look what it would do); never raises.
@@ -301,6 +304,7 @@ class HostPlay:
         magic = {
             "ansible_check_mode": self._checks(task),
             "playbook_dir": str(self.around.playbook.resolve().parent),
+            "klops_settings": self._settings,
         }
         return Templar(
             scope(
@@ -330,7 +334,7 @@ class HostPlay:
     def _as_klops_error(self, error: Exception, task: Task) -> KlopsError:
         if self.around.cancelled.is_set():
             # connections were closed under the task: whatever that looks like, this is what it is
-            return Interrupted("interrupted")
+            return error if isinstance(error, Interrupted) else Interrupted("interrupted")
         if isinstance(error, KlopsError):
             return self._placed(error, task)
         import structlog

@@ -144,8 +144,13 @@ class Remote(abc.ABC):
         on_stderr: OnOutput,
         stdin: bytes = b"",
         timeout: float | None = None,
+        keep_stdin: bool = False,
     ) -> int:
-        """Run one command and hand over its output as it arrives; returns the exit status."""
+        """Run one command and hand over its output as it arrives; returns the exit status.
+
+        With ``keep_stdin`` its standard input stays open after ``stdin``, with nothing more on it, until it
+        ends. A lost link closes it: what watches it then ends, though nobody can tell it to.
+        """
 
     @abc.abstractmethod
     def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:

@@ -85,9 +85,10 @@ class ContainerRemote(Remote):
         on_stderr: OnOutput,
         stdin: bytes = b"",
         timeout: float | None = None,
+        keep_stdin: bool = False,
     ) -> int:
         """Run one command, handing over its output as it comes."""
-        return self._command(argv, stdin, on_stdout, on_stderr, timeout)
+        return self._command(argv, stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin)
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
         """Write a file in the container: beside its place, size checked, then renamed."""
@@ -130,11 +131,15 @@ class ContainerRemote(Remote):
         timeout: float | None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        *,
+        keep_stdin: bool = False,
     ) -> int:
         marker = secrets.token_hex(16)
         text = script.command_script(argv, marker, cwd=cwd, env=env)
-        shell = script.eval_first(len(text)) if stdin else script.EVAL_ALL
-        return self._frame(title(argv), shell, marker, text + stdin, on_stdout, on_stderr, timeout)
+        shell = script.eval_first(len(text)) if stdin or keep_stdin else script.EVAL_ALL
+        return self._frame(
+            title(argv), shell, marker, text + stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin
+        )
 
     def _frame(
         self,
@@ -145,6 +150,8 @@ class ContainerRemote(Remote):
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
+        *,
+        keep_stdin: bool = False,
     ) -> int:
         out, err = script.Opening(marker), script.Opening(marker)
 
@@ -160,7 +167,12 @@ class ContainerRemote(Remote):
 
         try:
             rc = self._inner.stream(
-                self._exec(shell), on_stdout=take_out, on_stderr=take_err, stdin=stdin, timeout=timeout
+                self._exec(shell),
+                on_stdout=take_out,
+                on_stderr=take_err,
+                stdin=stdin,
+                timeout=timeout,
+                keep_stdin=keep_stdin,
             )
         except ConnectionLost as e:
             running = f"; in container {self.container} it may still run" if out.seen else ""

@@ -63,14 +63,15 @@ class Input(Protocol):
 
 
 class BytesInput:
-    """Standard input that is known beforehand."""
+    """Standard input that is known beforehand; ``keep``: it doesn't end after that, but stays silent."""
 
-    def __init__(self, *parts: bytes) -> None:
-        self._rest = memoryview(b"".join(parts))
+    def __init__(self, data: bytes, *, keep: bool = False) -> None:
+        self._rest = memoryview(data)
+        self._keep = keep
 
     def peek(self) -> memoryview | None:
-        """The rest, None when there is none."""
-        return self._rest if len(self._rest) else None
+        """The rest, None when there is none and none will come."""
+        return self._rest if self._keep or len(self._rest) else None
 
     def advance(self, count: int) -> None:
         """Drop what was sent."""
@@ -95,6 +96,9 @@ def drain(
     ended_at = heard_at = 0.0
     while True:
         writing = False
+        if open_input and cancelled():
+            # before more of it is sent: a script that isn't whole doesn't run
+            raise CancelledError
         if open_input:
             piece = source.peek()
             if piece is None:

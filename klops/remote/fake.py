@@ -48,6 +48,7 @@ class Call:
     mode: int = 0
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    keep_stdin: bool = False
 
 
 Match: TypeAlias = "str | re.Pattern[str] | Callable[[Call], bool]"
@@ -122,10 +123,11 @@ class FakeRemote(Remote):
         on_stderr: OnOutput,
         stdin: bytes = b"",
         timeout: float | None = None,
+        keep_stdin: bool = False,
     ) -> int:
         """By rules on the quoted argv; the whole output is handed over at once."""
         self._count()
-        got = self._reply(Call("stream", shlex.join(argv), tuple(argv), stdin))
+        got = self._reply(Call("stream", shlex.join(argv), tuple(argv), stdin, keep_stdin=keep_stdin))
         if got.stdout:
             on_stdout(got.stdout)
         if got.stderr:

@@ -139,9 +139,11 @@ class Link:
 
     def lost(self, e: BaseException | None = None) -> str:
         """Why the connection is gone; "" while it stands."""
-        if self._connection is not None and self._connection.is_connected:
+        why = self._wire.why if self._wire else ""
+        # the wire knows first: paramiko ends its channels before it says that the connection is gone
+        if self._connection is not None and self._connection.is_connected and not why:
             return ""
-        return (self._wire.why if self._wire else "") or str(e or "") or "closed"
+        return why or str(e or "") or "closed"
 
     def close(self) -> None:
         """Close the connection and those to the jump hosts."""

@@ -7,7 +7,6 @@ Expired, or of another boot, is dead: taken over, with a line in ``ROOT/audit.js
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 import socket
@@ -19,6 +18,8 @@ from types import TracebackType
 from typing import Any
 
 from klops.errors import CommandFailed, KlopsError, LockHeld
+from klops.log import get_logger
+from klops.remote import whoami
 from klops.remote.base import Remote, Reply
 
 SCHEMA = 1
@@ -41,7 +42,7 @@ class LockOwner:
     @classmethod
     def here(cls, run: str = "") -> LockOwner:
         """This user on this machine."""
-        return cls(getpass.getuser(), socket.gethostname(), run or secrets.token_hex(8))
+        return cls(whoami.user(), socket.gethostname(), run or secrets.token_hex(8))
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ exit 17
 # $4 the content that was judged dead, $5 the audit line. One at a time, behind a folder that only one can
 # make: otherwise the second would remove the lock that the first has just made. A folder left by a crash goes
 # after a minute. An owner who comes back to life meanwhile finds at his next renewal that he lost the lock.
+# The audit file may be another user's: the lock is ours all the same, and why nothing was noted is printed.
 _TAKE_OVER = (
     _TAKE
     + r"""
@@ -137,7 +139,8 @@ trap 'exit 143' HUP INT TERM
 [ "$(cat -- "$lock" 2>/dev/null)" = "$4" ] || exit 17
 rm -f -- "$lock"
 make_lock 2>/dev/null || exit 17
-printf '%s\n' "$5" >>"$root/audit.jsonl"
+( printf '%s\n' "$5" >>"$root/audit.jsonl" ) 2>&1
+exit 0
 """
 )
 _RENEW = (
@@ -238,7 +241,7 @@ class HostLock:
         if found is None and '"abandoned"' not in content and content:
             raise LockHeld(
                 f"{self._remote.name}: {self._root}/lock is not a lock of klops: {content[:80]!r}",
-                hint="look at the file; klops lock break removes it",
+                hint=f"look at the file; when nobody needs it: rm {self._root}/lock",
             )
         if found is None and not content:
             return self._pause()  # just being written
@@ -260,7 +263,15 @@ class HostLock:
             "reason": "another boot" if found and found.boot_id != boot_id else "expired",
         }
         body = content if found else ""
-        rc, _ = self._script(_TAKE_OVER, str(self._lifetime), body, json.dumps(audit))
+        rc, complaint = self._script(_TAKE_OVER, str(self._lifetime), body, json.dumps(audit))
+        if rc == 0 and complaint.strip():
+            get_logger(__name__).warning(
+                "a dead lock was taken over, which could not be noted",
+                host=self._remote.name,
+                file=f"{self._root}/audit.jsonl",
+                why=complaint.strip(),
+                previous=audit["previous"],
+            )
         return rc == 0
 
     def _pause(self) -> bool:

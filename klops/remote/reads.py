@@ -11,7 +11,7 @@ import abc
 import shlex
 from dataclasses import dataclass, field
 
-from klops.commands.agent import BOOT, PYTHON_FLAGS
+from klops.commands.agent import PYTHON_FLAGS
 from klops.commands.readonly import refusal
 
 #: Bytes of a file that a probe takes.
@@ -34,7 +34,10 @@ class Read(abc.ABC):
 
 @dataclass(frozen=True)
 class FileRead(Read):
-    """The content of a file, at most ``limit`` bytes; status ``ABSENT`` when it isn't there."""
+    """The content of a file, at most ``limit`` bytes; status ``ABSENT`` when it isn't there.
+
+    A folder, or what could be waited for (a pipe, a device), is not read; that is status 1.
+    """
 
     path: str
     limit: int = FILE_LIMIT
@@ -42,7 +45,10 @@ class FileRead(Read):
     @property
     def script(self) -> str:
         path = shlex.quote(self.path)
-        return f"if [ -e {path} ]; then head -c {self.limit} -- {path}; else exit {ABSENT}; fi"
+        return (
+            f"[ -e {path} ] || exit {ABSENT}; [ -f {path} ] || {{ echo 'not a regular file' >&2; exit 1; }}; "
+            f"head -c {self.limit} -- {path}"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,8 +103,7 @@ class CommandRead(Read):
 class AgentRead(Read):
     """A verb of the agent that only reads, run by the Python inside a container.
 
-    ``agent`` is the path of the agent in the container. With ``package`` (the agent's own bytes, base64) it
-    travels on standard input instead and no file is needed or made there.
+    ``agent`` is the path of the agent in the container.
     """
 
     docker: tuple[str, ...]
@@ -107,7 +112,6 @@ class AgentRead(Read):
     agent: str
     verb: str
     args: tuple[str, ...] = ()
-    package: str = ""
 
     #: verbs that change nothing
     VERBS = frozenset({"status", "ps", "holders", "about"})
@@ -118,12 +122,8 @@ class AgentRead(Read):
 
     @property
     def script(self) -> str:
-        keep = ("-i",) if self.package else ()
-        run = (*self.docker, "exec", *keep, self.container, self.python, *PYTHON_FLAGS)
-        if not self.package:
-            return shlex.join((*run, self.agent, self.verb, *self.args))
-        argv = (*run, "-c", BOOT, self.verb, *self.args)
-        return f"{shlex.join(argv)} <<'KLOPS_AGENT'\n{self.package}\nKLOPS_AGENT\n"
+        run = (*self.docker, "exec", self.container, self.python, *PYTHON_FLAGS)
+        return shlex.join((*run, self.agent, self.verb, *self.args))
 
 
 @dataclass(frozen=True)

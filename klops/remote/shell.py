@@ -119,9 +119,11 @@ class ShellRemote(Remote):
         on_stderr: OnOutput,
         stdin: bytes = b"",
         timeout: float | None = None,
+        keep_stdin: bool = False,
     ) -> int:
         """Run one command, handing over its output as it comes."""
-        return self._command(argv, BytesInput(stdin) if stdin else None, on_stdout, on_stderr, timeout)
+        source = BytesInput(stdin, keep=keep_stdin) if stdin or keep_stdin else None
+        return self._command(argv, source, on_stdout, on_stderr, timeout)
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
         """Write a file in one command: beside its place, size checked, then renamed."""

@@ -14,7 +14,7 @@ from klops.remote.base import Remote, Reply, Stream
 from klops.remote.drain import LinkLostError
 from klops.remote.link import Link
 from klops.remote.script import login_line
-from klops.remote.shell import ShellRemote
+from klops.remote.shell import ShellRemote, title
 from klops.remote.sshconfig import resolve
 from klops.remote.terminal import TerminalInput, on_terminal, write_out
 
@@ -158,12 +158,16 @@ class SshRemote(ShellRemote):
         self._count()
         channel = self._link.session()
         try:
-            return on_terminal(channel, ["sudo", "--", *argv] if self.become else argv)
+            rc = on_terminal(channel, ["sudo", "--", *argv] if self.become else argv)
         except (OSError, EOFError, paramiko.SSHException) as e:
             raise ConnectionLost(f"{self.name}: connection lost: {self._link.lost(e) or e}") from e
         finally:
             channel.close()
             self._link.session_ended()
+        why = self._link.lost() if rc < 0 else ""
+        if why:
+            raise ConnectionLost(f"{self.name}: connection lost during {title(argv)}: {why}")
+        return rc if rc >= 0 else NO_STATUS
 
     def clone(self) -> Remote:
         """A second remote over the same connection, for another thread."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klops.errors import UsageError
+from klops.remote import whoami
 from klops.remote.hostkeys import host_name
 
 if TYPE_CHECKING:
@@ -141,6 +141,12 @@ def load_config(file: str | None = None) -> SSHConfig:
 
 def resolve(connection: Connection, config: SSHConfig | None = None) -> Target:
     """The hops to a host. Raises :class:`UsageError` for what klops can't do (a ProxyCommand)."""
+    if not whoami.login_name():
+        # paramiko wants it for every look into the configuration, whatever that and the inventory say
+        raise UsageError(
+            f"{connection.name}: this machine has no user name for {whoami.user()}",
+            hint="set the environment variable LOGNAME",
+        )
     args = parse_args(connection.common_args)
     if config is None:
         config = load_config(*args.get("-f", [])[:1])
@@ -196,7 +202,7 @@ def _target(
         name=name,
         address=address,
         port=port,
-        user=user or get("user") or getpass.getuser(),
+        user=user or get("user") or whoami.login_name(),
         keys=tuple(keys),
         required_key=required,
         use_agent=not only,

@@ -83,7 +83,10 @@ class TerminalInput:
 
 
 def on_terminal(channel: paramiko.Channel, argv: Sequence[str]) -> int:
-    """Run ``argv`` with a terminal of its own there and this terminal in raw mode here; its exit status."""
+    """Run ``argv`` with a terminal of its own there and this terminal in raw mode here.
+
+    Its exit status; -1 when none came: it was ended by a signal, or the link is gone.
+    """
     size = shutil.get_terminal_size()
     channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
     channel.exec_command(login_line(argv))
@@ -102,8 +105,7 @@ def on_terminal(channel: paramiko.Channel, argv: Sequence[str]) -> int:
                 select.select([channel], [], [], 0.02)
         while channel.recv_ready():
             write(channel.recv(_PIECE))
-    # a shell ended by a signal has no status over ssh
-    return channel.exit_status if channel.exit_status >= 0 else 255
+    return channel.exit_status
 
 
 @contextlib.contextmanager

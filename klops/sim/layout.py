@@ -164,7 +164,7 @@ def inventory_text(rehearsal: Rehearsal, vllm: Vllm, volumes: Sequence[str]) -> 
             "image": rehearsal.image,
             "python": vllm.python,
             "shm": "1g",
-            "stop_timeout": 30,
+            "stop_timeout": 60,
             "env": {
                 "PATH": f"{rehearsal.shared}/bin:{PATH}",
                 "KLOPS_SIM_FAULTS": f"{rehearsal.shared}/faults.json",

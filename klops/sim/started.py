@@ -7,12 +7,16 @@ import os
 import select
 import signal
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 
 @dataclass(frozen=True)
 class Started:
-    """A process we started. ``start`` is field 22 of /proc/PID/stat, clock ticks since boot."""
+    """A process we started.
+
+    ``start``: hundredths of a second after boot, which no change of the clock moves.
+    """
 
     pid: int
     start: int
@@ -20,13 +24,13 @@ class Started:
     @classmethod
     def of(cls, pid: int) -> Started | None:
         """The process that has this pid now; None when there is none."""
-        fields = _stat(pid)
-        return cls(pid, int(fields[19])) if fields else None
+        found = _look(pid)
+        return cls(pid, found[0]) if found else None
 
     def alive(self) -> bool:
         """Whether it still runs; a zombie doesn't."""
-        fields = _stat(self.pid)
-        return bool(fields) and fields[0] not in "ZX" and int(fields[19]) == self.start
+        found = _look(self.pid)
+        return found is not None and found[0] == self.start and found[1] not in _ENDED
 
     def end(self, *, seconds: float = 20.0) -> bool:
         """TERM, then KILL after ``seconds``, through a pidfd checked by start time; True when it is gone."""
@@ -53,10 +57,15 @@ class Started:
         return False
 
 
-def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on; [] when there is no such process."""
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+def _look(pid: int) -> tuple[int, str] | None:
+    """Start time and state of a process; None when there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
+        process = psutil.Process(pid)
+        # the boot time first: some versions of psutil keep it, and count from what they kept
+        boot = psutil.boot_time()
+        return round((process.create_time() - boot) * 100), process.status()
+    except psutil.NoSuchProcess:
+        return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from klops.actions.base import Change
 from klops.errors import KlopsError
-from klops.playbook.results import RunResult, TaskResult
+from klops.playbook.results import RunResult, Status, TaskResult
 from klops.secret import MASK, Secret
 
 
@@ -80,11 +80,21 @@ def run_document(result: RunResult, values: Mapping[str, Mapping[str, Any]] | No
 
 
 def status_values(result: RunResult, action: str = "klops.status") -> dict[str, Mapping[str, Any]]:
-    """What the last task of ``action`` registered, by host; hosts where it didn't run are missing."""
+    """What the last task of ``action`` registered, by host; hosts where it didn't run or failed are missing.
+
+    A failed task registers something too, but nothing about the host.
+    """
+    last = {
+        host: done
+        for play in result.plays
+        for task in play.tasks
+        if task.action == action
+        for host, done in task.hosts.items()
+    }
     return {
-        host: {key: value for key, value in by_action[action].items() if key not in REGISTER_KEYS}
-        for host, by_action in result.values.items()
-        if action in by_action
+        host: {key: value for key, value in done.values.items() if key not in REGISTER_KEYS}
+        for host, done in last.items()
+        if done.status in (Status.OK, Status.CHANGED)
     }
 
 

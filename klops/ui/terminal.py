@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import IO
+from typing import IO, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -25,6 +25,7 @@ from klops.playbook.results import Status, TaskResult
 from klops.ui.colour import is_terminal, wants_colour
 from klops.ui.diff import unified
 from klops.ui.faults import next_command
+from klops.ui.outlet import Outlet
 from klops.ui.plain import printable
 from klops.ui.progress import Progress
 from klops.ui.recap import recap_table, summary
@@ -42,11 +43,12 @@ STYLES: Mapping[Status, str] = {
 }
 
 
-def make_console(stream: IO[str]) -> Console:
+def make_console(stream: IO[str] | Outlet) -> Console:
     """A console that never guesses: no markup, no highlighting, colour only where it is wanted."""
     terminal = is_terminal(stream)
     return Console(
-        file=stream,
+        # an outlet has of a stream what rich uses of it
+        file=cast("IO[str]", stream),
         width=None if terminal else WIDTH,
         markup=False,
         highlight=False,
@@ -68,14 +70,12 @@ class TerminalSink:
         origin: str = "",
         diff: bool = False,
         verbose: int = 0,
-        recap: bool = True,
     ) -> None:
         self._console = console
         self._redactor = redactor
         self._origin = origin
         self._diff = diff
         self._verbose = verbose
-        self._recap = recap
         self._progress = Progress(
             console, live=console.is_terminal, say=lambda text: self._say("  ... " + text)
         )
@@ -96,7 +96,7 @@ class TerminalSink:
             )
         elif isinstance(event, TaskFinished):
             self._progress.done(event.host)
-            self._finished(event.host, event.result)
+            self._finished(event.host, event.action, event.result)
         elif isinstance(event, TaskStarted):
             kind = "HANDLER" if event.handler else "TASK"
             self._say(f"{kind} {event.task}", "bold")
@@ -123,11 +123,12 @@ class TerminalSink:
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(Text(printable(self._redactor(text)), style=style))
 
-    def _finished(self, host: str, result: TaskResult) -> None:
+    def _finished(self, host: str, action: str, result: TaskResult) -> None:
         style = STYLES[result.status]
         took = f"  {result.seconds:.1f}s" if result.seconds >= 0.05 else ""
         lines = result.message.splitlines() or [""]
-        quiet = result.status is Status.OK and not self._verbose
+        # what a debug task says is what it is for
+        quiet = result.status is Status.OK and not self._verbose and action != "debug"
         first = "" if quiet or result.error is not None else "  " + lines[0]
         self._say(f"  {result.status.value:<11} {host:<{self._width}}{first.rstrip()}{took}", style)
         if result.error is not None:
@@ -155,8 +156,6 @@ class TerminalSink:
     def _end(self, event: RunFinished) -> None:
         self._progress.close()
         result = event.result
-        if not self._recap:
-            return
         self._console.print()
         if result.hosts:
             self._console.print(recap_table(result, self._redactor))

@@ -164,6 +164,28 @@ def test_an_interrupt_in_a_sink_ends_the_command(remote: Remote) -> None:
     assert running("sleep", "987.5") == []
 
 
+def test_input_stays_open_until_the_command_is_ended(remote: Remote) -> None:
+    seen: list[bytes] = []
+    with pytest.raises(CommandTimeout):
+        remote.stream(
+            ["cat"], on_stdout=seen.append, on_stderr=seen.append, stdin=b"given", keep_stdin=True, timeout=1
+        )
+    assert b"".join(seen) == b"given"
+    # one that ends by itself is not waited for
+    rc = remote.stream(["sh", "-c", "exit 3"], on_stdout=seen.append, on_stderr=seen.append, keep_stdin=True)
+    assert rc == 3
+
+
+def test_a_pipe_or_a_folder_is_no_file_to_read(remote: Remote, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    paths = {"fifo": tmp_path / "fifo", "link": tmp_path / "link", "folder": tmp_path, "device": "/dev/zero"}
+    replies = remote.read([FileRead(key, str(path)) for key, path in paths.items()], timeout=10)
+    assert {key: (reply.rc, reply.stdout, reply.stderr) for key, reply in replies.items()} == dict.fromkeys(
+        paths, (1, b"", b"not a regular file\n")
+    )
+
+
 def test_output_comes_as_it_is_made(remote: Remote) -> None:
     seen: list[tuple[bytes, float]] = []
     text = "echo one; sleep 0.5; echo two; exit 6"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from klops.remote.reads import ABSENT, CommandRead, FileRead
 from tests.host.engine import Box, start_box
 from tests.host.processes import running, until_runs
 from tests.rehearsals import missing
+from tests.waiting import until
 
 pytestmark = pytest.mark.host
 
@@ -120,6 +123,34 @@ def test_an_interrupt_ends_the_process_inside(inside: ContainerRemote) -> None:
     with pytest.raises(KeyboardInterrupt):
         inside.stream(["sh", "-c", "echo x; sleep 986.4"], on_stdout=interrupt, on_stderr=interrupt)
     assert running("sleep", "986.4") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_watches_its_input_ends_with_its_docker_exec(box: Box, number: signal.Signals) -> None:
+    """What `klops logs --follow` and the wait for a service rely on."""
+    watching = ["cat", "-", f"/absent-{int(number)}"]
+    client = [*box.docker, "exec", "-i", box.container, *watching]
+    host = LocalRemote("host1")
+
+    def end_the_client() -> None:
+        until_runs(*watching)
+        for pid in running(*client):
+            os.kill(pid, number)
+
+    ender = threading.Thread(target=end_the_client)
+    ender.start()
+    host.stream(client, on_stdout=lambda _: None, on_stderr=lambda _: None, keep_stdin=True)
+    ender.join()
+    until(lambda: not running(*watching), timeout=10, what="cat saw the end of its input")
+
+
+def test_input_that_is_kept_open_inside(inside: ContainerRemote) -> None:
+    seen: list[bytes] = []
+    with pytest.raises(CommandTimeout):
+        inside.stream(
+            ["cat"], on_stdout=seen.append, on_stderr=seen.append, stdin=b"given", keep_stdin=True, timeout=1
+        )
+    assert b"".join(seen) == b"given"
 
 
 def test_a_detached_child_is_left_alone(inside: ContainerRemote) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.remote.base import Remote
@@ -134,6 +135,33 @@ def test_a_file_left_empty_by_a_crash(tmp_path: Path) -> None:
     long_ago = time.time() - 200
     os.utime(tmp_path / "lock", (long_ago, long_ago))
     HostLock(LocalRemote(), str(tmp_path), who=owner("a")).acquire()
+
+
+def test_an_audit_file_that_can_t_be_written_does_not_keep_a_dead_lock_alive(
+    remote: Remote, tmp_path: Path
+) -> None:
+    dead = {"schema": 1, "who": "x", "from": "y", "run": "dead", "boot_id": "gone", "expires": 9, "taken": 0}
+    (tmp_path / "lock").write_text(json.dumps(dead) + "\n")
+    # root may write any file, but no folder
+    (tmp_path / "audit.jsonl").mkdir()
+    with capture_logs() as logged, HostLock(remote, str(tmp_path), who=owner("new")) as lock:
+        assert lock.held
+        found = parse_lock((tmp_path / "lock").read_text())
+        assert found is not None
+        assert found.run == "new"
+    (line,) = logged
+    assert line["log_level"] == "warning"
+    assert "audit.jsonl" in line["why"]
+    assert line["previous"]["run"] == "dead"
+    assert [p.name for p in tmp_path.iterdir()] == ["audit.jsonl"]
+
+
+def test_what_is_no_lock_is_left_to_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("mine\n")
+    with pytest.raises(LockHeld, match="not a lock of klops") as caught:
+        HostLock(LocalRemote(), str(tmp_path), who=owner("a")).acquire()
+    assert f"rm {tmp_path}/lock" in caught.value.hint
+    assert (tmp_path / "lock").read_text() == "mine\n"
 
 
 def test_a_place_that_can_t_be_written(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from klops.secret import Secret
 from tests.host.processes import running, until_runs
 from tests.host.proxy import Proxy
 from tests.host.sshd import Sshd, connection_to, free_port, make_key, start_sshd
+from tests.waiting import until
 
 pytestmark = pytest.mark.host
 
@@ -221,6 +222,39 @@ def test_a_link_that_swallows_everything(sshd: Sshd, tmp_path: Path) -> None:
     # the host never heard of it, as the error says
     for pid in running("sleep", "30.1"):
         os.kill(pid, signal.SIGTERM)
+
+
+def test_what_watches_its_input_ends_with_the_link(sshd: Sshd, tmp_path: Path) -> None:
+    watching = ["cat", "-", str(tmp_path / "absent")]
+    with Proxy(sshd.port) as proxy, ThreadPoolExecutor(1) as pool:
+        remote = open_remote(through(sshd, proxy, tmp_path))
+        follower = pool.submit(
+            remote.stream, watching, on_stdout=lambda _: None, on_stderr=lambda _: None, keep_stdin=True
+        )
+        until_runs(*watching)
+        proxy.cut()
+        with pytest.raises(ConnectionLost):
+            follower.result()
+        until(lambda: not running(*watching), timeout=10, what="cat saw the end of its input")
+
+
+def test_a_terminal_whose_link_breaks_is_no_exit_status(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(os.devnull).open() as nothing, Proxy(sshd.port) as proxy, ThreadPoolExecutor(1) as pool:
+        # pytest's own standard input is no file
+        monkeypatch.setattr("sys.stdin", nothing)
+        remote = open_remote(through(sshd, proxy, tmp_path))
+        session = pool.submit(remote.interactive, ["sleep", "985.31"], tty=True)
+        until_runs("sleep", "985.31")
+        proxy.cut()
+        with pytest.raises(ConnectionLost, match=r"connection lost during sleep 985\.31"):
+            session.result()
+        # sshd hangs up a terminal
+        until(lambda: not running("sleep", "985.31"), timeout=10, what="the session is gone")
+        # a session that a signal ends has no status either, and its link stands
+        killed = pool.submit(remote.interactive, ["sh", "-c", "kill -9 $$"], tty=True)
+        assert killed.result() == 255
 
 
 def test_a_port_that_never_says_a_word(sshd: Sshd) -> None:

@@ -102,6 +102,31 @@ class Server:
         self.faults.write_text(json.dumps({"vllm": kind}))
 
 
+def wakes(pid: int) -> int:
+    """How often a process has gone to sleep of its own accord: it grows with each thing that wakes it."""
+    found = re.search(
+        r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+    )
+    assert found is not None
+    return int(found[1])
+
+
+def woken(server: Server, before: dict[int, int], times: int = 1) -> bool:
+    """Whether each of these was woken since and sleeps again: what woke it is dealt with."""
+    members = server.members()
+    return all(wakes(pid) >= count + times and members[pid][1] == "S" for pid, count in before.items())
+
+
+def stays(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it holds all the time: for what a process would do by the clock."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not condition():
+            return False
+        time.sleep(0.03)
+    return condition()
+
+
 Start = Callable[..., Server]
 
 
@@ -219,13 +244,14 @@ def test_term_with_a_shutdown_timeout_is_clean(start: Start) -> None:
 
 def test_a_killed_api_server_leaves_everything_else_for_ever(start: Start) -> None:
     server = start()
-    workers = server.workers
+    engine, workers = server.engine, server.workers
+    before = {pid: wakes(pid) for pid in (engine, *workers)}
     server.process.kill()
     server.process.wait()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", server.port), 1)
-    time.sleep(WORKER_MARGIN)  # longer than a worker needs to notice a lost engine: nothing may happen
-    assert server.workers == workers
+    until(lambda: woken(server, {engine: before[engine]}), what="the engine has noticed")
+    assert [wakes(pid) for pid in workers] == [before[pid] for pid in workers]
     assert len(server.members()) == 4
     os.kill(server.engine, signal.SIGTERM)
     until(lambda: not server.members())
@@ -282,8 +308,9 @@ def test_term_while_loading_is_lost(start: Start) -> None:
 def test_a_second_term_while_loading_ends_it(start: Start) -> None:
     server = start(load=30, wait=False)
     until(lambda: len(server.workers) == 2)
+    before = {server.process.pid: wakes(server.process.pid)}
     server.process.terminate()
-    time.sleep(0.2)  # two signals at once would count as one
+    until(lambda: woken(server, before), what="it took the first")  # two signals at once would count as one
     server.process.terminate()
     assert server.process.wait(standin.SECOND_TERM + 5) == -signal.SIGINT
     until(lambda: not server.members())
@@ -300,14 +327,14 @@ def test_a_killed_engine_while_loading_is_status_1_and_workers_load_on(start: St
 
 def test_hang_stop_leaves_nothing_but_kill(start: Start) -> None:
     server = start(fault="hang-stop")
-    for pid in (server.process.pid, server.engine, *server.workers):
+    before = {pid: wakes(pid) for pid in (server.process.pid, server.engine, *server.workers)}
+    for pid in before:
         os.kill(pid, signal.SIGTERM)
-    time.sleep(1)  # nothing may happen
+    until(lambda: woken(server, before), what="all have taken it")
     assert len(server.members()) == 5
     server.process.kill()
     os.kill(server.engine, signal.SIGKILL)
-    time.sleep(WORKER_MARGIN)
-    assert len(server.workers) == 2
+    assert stays(lambda: len(server.workers) == 2, WORKER_MARGIN)
 
 
 def test_crash_on_load_and_no_ready(start: Start) -> None:
@@ -316,7 +343,8 @@ def test_crash_on_load_and_no_ready(start: Start) -> None:
     assert "stand-in: crash-on-load" in crashed.log.read_text()
     hanging = start(fault="no-ready", load=0, wait=False)
     until(lambda: "100% Completed" in hanging.log.read_text())
-    time.sleep(0.5)  # nothing may happen
+    before = {pid: wakes(pid) for pid in hanging.workers}
+    until(lambda: woken(hanging, before, times=2), what="the workers have looked whether they may go on")
     assert not hanging.healthy()
     hanging.set_fault("")
     until(hanging.healthy)

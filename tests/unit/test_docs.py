@@ -1,7 +1,8 @@
-"""What the documents say is tried: inventories load, command lines parse, tables match the code."""
+"""What documents and messages say is tried: inventories load, commands are there, tables match the code."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -61,6 +62,51 @@ def test_every_command_line_can_be_parsed(line: str) -> None:
         command, words = command.commands[words[0]], words[1:]
     if words:
         command.make_context("klops", words)
+
+
+#: what follows the name klops in messages where no command is meant
+PROSE = [
+    *("and", "can", "does", "gathers", "in", "knows"),
+    *("launcher", "runs", "settings", "supervisor", "with", "writes"),
+]
+
+
+def texts_of(source: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every string in a source file but docstrings; X stands for what is filled in."""
+    tree = ast.parse(source.read_text("utf-8"))
+    passed: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            passed.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            passed.update(node.values)
+            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in passed:
+            yield node.lineno, node.value
+
+
+def commands_in_messages() -> Iterator[Any]:
+    for source in sorted((ROOT / "klops").rglob("*.py")):
+        for line, text in texts_of(source):
+            # the command, and after it options and placeholders
+            for match in re.finditer(
+                r"\bklops ([a-z]+)((?: (?:--?[a-z-]*|[A-Z]+)(?![\w]))*)( [a-z]+)?", text
+            ):
+                if match[1] not in PROSE:
+                    yield pytest.param(*match.groups(), id=f"{source.relative_to(ROOT)}:{line}-{match[0]}")
+
+
+@pytest.mark.parametrize(("name", "options", "after"), list(commands_in_messages()))
+def test_every_command_that_a_message_names_is_there(name: str, options: str, after: str | None) -> None:
+    command = program().commands.get(name)
+    assert command is not None, f"no command klops {name}"
+    if hasattr(command, "commands"):
+        assert (after or "").strip() in command.commands
+        return
+    known = {option for parameter in command.params for option in parameter.opts}
+    wanted = {word for word in options.split() if word.startswith("-") and word != "--"}
+    assert wanted <= known
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,14 @@ KEY = "k'e\"y $HOME `x` \\ end"
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody has right now, below those that the kernel gives to outgoing connections."""
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    below = range(10000, max(20000, int(first)))
+    for port in random.sample(below, 1000):  # by chance: other tests run at the same time
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError(f"no port of {below} is free")
 
 
 class Site:

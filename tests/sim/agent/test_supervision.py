@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def test_a_start_that_takes_too_long_fails_and_a_restart_clears_it(held: Site) -
     slow = held.spec(
         env={"KLOPS_SIM_LOAD_SECONDS": "60"},
         health={"start_timeout": 1.5},
-        restart={"limit": 1},
+        restart={"limit": 0},
         stop={"timeout": 1},
     )
     held.start(slow)
@@ -206,7 +206,7 @@ def test_a_start_that_takes_too_long_fails_and_a_restart_clears_it(held: Site) -
 
 
 def test_a_failed_start_quotes_the_first_error_and_the_log(held: Site) -> None:
-    held.start(held.spec(argv=["vllm", "serve", "/no/such/model", "--port", "1"], restart={"limit": 2}))
+    held.start(held.spec(argv=["vllm", "serve", "/no/such/model", "--port", "1"], restart={"limit": 1}))
     unit = held.reaches("failed")
     assert "ended with status 1" in unit["error"]
     assert "HFValidationError" in unit["error"]
@@ -248,7 +248,13 @@ def test_a_server_that_hangs_is_unhealthy_and_not_killed(held: Site) -> None:
     began = time.monotonic()
     held.verb("status")
     assert time.monotonic() - began < 1.0
-    time.sleep(1.0)  # more than enough failures in a row: nothing may happen, so there is nothing to wait for
+    checks: set[float] = set()
+
+    def many() -> bool:
+        checks.add(held.unit()["health"]["checked"] or 0)
+        return len(checks) > 6  # twice as many failures as make a unit unhealthy, and none makes it end
+
+    until(many, what="it is checked over and over")
     os.kill(unit["cpid"], signal.SIGCONT)
     assert held.reaches("ready")["cpid"] == unit["cpid"]
 
@@ -270,6 +276,17 @@ def test_strangers_on_port_and_card_are_named_and_left_alone(held: Site) -> None
         assert f"holds {held.devices}/xpu0" in unit["error"]
     assert held.reaches("ready")["cards"] == [2]
     assert "XPU_VISIBLE_DEVICES=0" in (held.root / "log" / "llm.log").read_text()
+
+
+def test_a_stranger_that_goes_by_itself_is_waited_for(held: Site) -> None:
+    spec = held.spec()
+    with socket.create_server(("127.0.0.1", spec["port"])):
+        held.start(spec)
+        for _ in range(5):
+            unit = held.unit()
+            assert (unit["state"], unit["generation"]) == ("starting", 0)
+    assert held.reaches("ready")["restarts"] == 0
+    assert held.audit("start-refused") == []
 
 
 def test_a_missing_card_fails_at_once(held: Site) -> None:
@@ -359,6 +376,71 @@ def test_a_damaged_or_newer_file_of_one_unit_keeps_no_other_from_being_served(si
     assert broken["state"] == "failed"
     assert "schema 2" in broken["error"]
     assert (site.root / "run" / "old.state.json").read_text() == '{"schema": 2}'
+
+
+@contextmanager
+def waiting(site: Site, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A ``wait`` for ever whose standard input and output are held."""
+    command = site.command("wait", "llm", "--timeout", "600", *more)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waiter:
+        assert waiter.stdout is not None
+        assert json.loads(waiter.stdout.readline())["state"] == "starting"
+        yield waiter
+
+
+def test_a_wait_ends_when_nobody_waits_for_it_any_more(held: Site) -> None:
+    held.start(held.spec(env={"KLOPS_SIM_LOAD_SECONDS": "600"}, stop={"timeout": 1}))
+    with waiting(held, "--while-stdin") as waiter:
+        assert waiter.stdin is not None
+        waiter.stdin.close()
+        assert waiter.wait(10) == 4
+    with waiting(held) as waiter:
+        assert waiter.stdout is not None
+        waiter.stdout.close()
+        assert waiter.wait(10) == 4
+    with waiting(held) as waiter:
+        assert waiter.stdin is not None
+        waiter.stdin.close()  # as that of a plain docker exec is
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiter.wait(1)
+        waiter.terminate()
+
+
+def test_a_full_disk_ends_no_supervisor_and_starts_nothing_that_is_not_on_record(site: Site) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a small file system of its own needs root")
+    run = site.root / "run"
+    run.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "small", run], check=True)
+    try:
+        full_disk(site, run)
+    finally:
+        site.close()
+        subprocess.run(["umount", run], check=True)
+
+
+def full_disk(site: Site, run: Path) -> None:
+    (site.root / "audit.jsonl").symlink_to("/dev/full")
+    site.hold()
+    supervisor = site.supervisor()
+    site.start(site.spec(restart={"limit": 1000}))
+    first = site.reaches("ready")
+    filler = run / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 512):
+            pass
+    os.kill(first["cpid"], signal.SIGKILL)
+    unit = until(
+        lambda: (u := site.unit())["error"].startswith("it can't be started") and u,
+        what="it can't be started",
+    )
+    assert "No space left" in unit["error"]
+    assert roots(unit["port"]) == []
+    assert site.verb("restart", "llm")["error"]["code"] == "not-written"
+    filler.unlink()
+    again = site.ready_again(1)
+    assert site.supervisor() == supervisor
+    assert json.loads((run / "llm.state.json").read_text())["generation"] == again["generation"]
 
 
 def test_logs_follow_until_standard_input_closes(held: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from klops.remote.base import Remote
+from klops.remote.base import Remote, Stream
 from klops.remote.fake import FakeRemote
 from klops.remote.local import LocalRemote
 from tests.unit.playbook.support import Lab, Ran
@@ -149,6 +150,36 @@ def test_wait_for_a_path_and_a_port(here: Here, host: Path, server: str) -> None
     assert here.tasks(f"- wait_for: {{port: {port}}}", check=True).statuses() == ["unknown"]
 
 
+class Forbidding(LocalRemote):
+    """A host whose connections fail in one way."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__("h1")
+        self._error = error
+
+    def connect(self, host: str, port: int, *, timeout: float) -> Stream:
+        raise self._error
+
+    def clone(self) -> Remote:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PermissionError(1, "the host's sshd forbids it (AllowTcpForwarding)"), "not-tried"),
+        (socket.gaierror(-2, "Name or service not known"), "not-tried"),
+        (ConnectionRefusedError(111, "Connection refused"), ""),
+        (TimeoutError(110, "no answer within 5 s"), ""),
+    ],
+)
+def test_a_port_that_could_not_be_tried_is_not_gone(here: Here, error: OSError, code: str) -> None:
+    here.wrap = lambda _: Forbidding(error)
+    ran = here.tasks("- wait_for: {port: 1, state: stopped, timeout: 5}")
+    assert ran.statuses() == ["failed" if code else "ok"]
+    assert [found.code for found in ran.result.errors.values()] == ([code] if code else [])
+
+
 class Answers(http.server.BaseHTTPRequestHandler):
     """Says what it was asked."""
 
@@ -208,6 +239,13 @@ def test_uri_when_nobody_answers(here: Here, server: str) -> None:
     assert ran.result.errors["h1"].code == "no-answer"
 
 
+def test_a_header_that_can_not_be_sent_is_not_shown(here: Here, server: str) -> None:
+    ran = here.tasks(f'- uri: {{url: "{server}/", headers: {{Authorization: "Bearer s3cr3t-made-up\\n"}}}}')
+    error = ran.result.errors["h1"]
+    assert error.code == "request"
+    assert "s3cr3t" not in f"{error} {error.hint} {ran.sink.events!r}"
+
+
 def test_assert_fail_and_debug(here: Here) -> None:
     ran = here.tasks(
         """\
@@ -224,6 +262,7 @@ def test_assert_fail_and_debug(here: Here) -> None:
 
 
 def test_local_files_that_are_not_there(here: Here) -> None:
-    error = here.tasks("- copy: {src: nothing, dest: /tmp/x}", check=True).result.errors["h1"]
+    ran = here.tasks("- copy: {src: '{{ name }}', dest: /tmp/x, }\n  vars: {name: nothing}", check=True)
+    error = ran.result.errors["h1"]
     assert error.code == "local-file"
-    assert str(here.folder / "files" / "nothing") in error.hint
+    assert str(here.folder / "files" / "nothing") in error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -32,6 +33,8 @@ def server(run: str) -> Iterator[str]:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         if "refuse" in request:
             raise VerbError("no", "refused", "try later")
+        if "full" in request:
+            raise OSError(errno.ENOSPC, "No space left on device", "/r/x")
         return {"asked": request}
 
     (Path(run) / "supervisor.sock").touch()  # what a supervisor that was killed left
@@ -64,6 +67,9 @@ def test_question_and_answer(server: str) -> None:
     with pytest.raises(VerbError, match="refused") as caught:
         control.ask(server, {"refuse": True})
     assert caught.value.as_json() == {"code": "no", "message": "refused", "hint": "try later"}
+    with pytest.raises(VerbError, match="/r/x: No space left on device") as caught:
+        control.ask(server, {"full": True})
+    assert caught.value.code == "system"
     assert (Path(server) / "supervisor.sock").stat().st_mode & 0o777 == 0o600
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from klops.agent import devices, procs
+from klops.agent import devices, launching, procs
 
 
 def folder_of(tmp_path: Path, **nodes: str) -> str:
@@ -80,3 +80,14 @@ def test_holders_by_descriptor_and_by_mapping(tmp_path: Path, how: str) -> None:
         assert devices.holders([process], watched) == ({holder.pid: [f"{folder}/xpu0"]}, [])
         holder.communicate()
     assert devices.holders([process], watched) == ({}, [])
+
+
+def test_what_cant_be_seen_is_in_the_way_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path, xpu0="/dev/full")
+    spec = {"cards": [card(0, 0)], "device_dir": folder, "port": 1}
+    process = procs.Process(77, 1, 77, 77, "S", 5, "nvtop")
+    # what the kernel does to a process of another user; a test that runs as root can't have that
+    monkeypatch.setattr(devices, "held", lambda pid, watched: None)
+    problem, final = launching.obstacle(spec, {77: process, 1: process._replace(pid=1, name="init")})
+    assert problem.endswith("no access to the open files of pid 77 (nvtop)")
+    assert not final

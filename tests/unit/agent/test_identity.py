@@ -13,6 +13,7 @@ import pytest
 
 from klops.agent import identity, procs
 from klops.agent.audit import Audit
+from klops.agent.trouble import Troubles
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_signal_through_a_pidfd(
     assert handle is not None
     assert handle.fd >= 0
     assert not os.get_inheritable(handle.fd)
-    audit = Audit(str(tmp_path / "audit.jsonl"), "a test")
+    audit = Audit(str(tmp_path / "audit.jsonl"), "a test", Troubles())
     assert audit.signal("llm", handle, "sleep", signal.SIGTERM, "to see") == "sent"
     assert sleeper.wait(10) == -signal.SIGTERM
     assert handle.send(signal.SIGTERM) == "gone"

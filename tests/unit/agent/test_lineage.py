@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from klops.agent import identity
+from klops.agent.errors import VerbError
 from klops.agent.lineage import Lineage, owners
 from klops.agent.procs import Process
 
@@ -65,6 +66,7 @@ def test_descendants_orphans_and_sessions(lineage: Lineage) -> None:
 def test_a_session_seen_empty_is_closed_for_good(lineage: Lineage) -> None:
     lineage.grow(tree(), 1, NEVER)
     lineage.grow(table(INIT, LAUNCHER, SUPERVISOR), 1, NEVER)
+    lineage.write()
     reused = table(INIT, LAUNCHER, SUPERVISOR, process(20, 1, start=9000), process(50, 20, 20, start=9001))
     orphaned = table(INIT, LAUNCHER, SUPERVISOR, process(50, 1, 20, start=9001))
     for strangers in (reused, orphaned):
@@ -80,10 +82,61 @@ def test_a_reused_pid_is_a_stranger_and_so_are_its_children(lineage: Lineage) ->
     assert 22 not in pids(lineage.living(strangers))
 
 
+def test_a_reused_pid_closes_the_session_that_its_number_was(lineage: Lineage) -> None:
+    lineage.grow(tree(), 1, NEVER)
+    # never seen empty: between two looks the session ended and another process got its number
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, process(20, 1, start=9000)), 1, NEVER)
+    orphan = table(INIT, LAUNCHER, SUPERVISOR, process(50, 1, 20, start=9001))
+    assert lineage.grow(orphan, 1, NEVER) == []
+
+
+def test_a_session_that_ended_while_no_supervisor_lived_is_closed_at_the_first_look(lineage: Lineage) -> None:
+    again = Lineage(lineage.path)
+    again.grow(table(INIT, LAUNCHER, SUPERVISOR), 1, NEVER)
+    stranger = table(INIT, LAUNCHER, SUPERVISOR, process(50, 1, 20, start=9001))
+    assert again.grow(stranger, 1, NEVER) == []
+
+
+def test_members_are_known_though_the_disk_is_full_and_written_later(
+    lineage: Lineage, tmp_path: Path
+) -> None:
+    path, kept = Path(lineage.path), tmp_path / "kept"
+    path.rename(kept)
+    path.symlink_to("/dev/full")
+    lineage.grow(tree(), 1, NEVER)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            lineage.write()
+    with pytest.raises(OSError, match="No space left"):
+        lineage.record(process(30, 7), 1)
+    assert sorted(pid for pid, _ in lineage.members) == [20, 21, 22, 23]
+    path.unlink()
+    kept.rename(path)
+    lineage.write()
+    assert Lineage(lineage.path).members == lineage.members
+
+
+def test_a_line_that_was_cut_short_spoils_no_other(lineage: Lineage) -> None:
+    with Path(lineage.path).open("a") as file:
+        file.write('{"boot": "cut sh')
+    lineage.record(process(21, 20, 20), 1)
+    assert Lineage(lineage.path).members == lineage.members
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"closed": "x"}', '{"boot": "", "ns": null, "pid": 1}'])
+def test_a_damaged_line_is_named(lineage: Lineage, line: str) -> None:
+    with Path(lineage.path).open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(VerbError, match="has a line that can't be read") as caught:
+        Lineage(lineage.path)
+    assert caught.value.code == "damaged"
+
+
 def test_what_is_on_disk_is_read_back_but_not_from_another_boot(
     lineage: Lineage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lineage.grow(tree(), 3, NEVER)
+    lineage.write()
     with Path(lineage.path).open("a") as file:
         file.write('{"boot": "cut sh')
     again = Lineage(lineage.path)

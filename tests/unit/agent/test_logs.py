@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,21 @@ def test_a_follower_gets_every_byte_over_rotations(tmp_path: Path) -> None:
         "llm.log.2.marks",
     ]
     assert (tmp_path / "llm.log.1").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_rotation_without_room_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "llm.log"
+    path.write_bytes(b"x" * 5000)
+    (tmp_path / "llm.log.1").write_text("older")
+    before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            logs.rotate(str(path), 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
 
 
 def printed(path: str, lines: int, since: float | None = None) -> bytes:

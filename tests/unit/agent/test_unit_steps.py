@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from klops.agent import unit
+from klops.agent.errors import VerbError
 from klops.agent.unit import BACKOFF, FAILED, READY, STARTING, STOPPED, UNHEALTHY, Check, Policy, Record, Seen
 
 POLICY = Policy(start_timeout=100, failures=3, delay=1, max_delay=8, limit=5, window=60)
@@ -73,7 +74,15 @@ TABLE: list[tuple[str, Record, dict[str, Any], str, str]] = [
     ("waiting", record(BACKOFF, not_before=1001.0), GONE, BACKOFF, unit.NOTHING),
     ("waited", record(BACKOFF, not_before=999.0), GONE, BACKOFF, unit.LAUNCH),
     ("waited, but something lives", record(BACKOFF, not_before=999.0), DEAD, BACKOFF, unit.END),
-    ("the fifth failed start", record(STARTING, failed_starts=4), GONE, FAILED, unit.NOTHING),
+    ("the fifth failed start", record(STARTING, failed_starts=4), GONE, BACKOFF, unit.NOTHING),
+    ("the sixth failed start", record(STARTING, failed_starts=5), GONE, FAILED, unit.NOTHING),
+    (
+        "lost thrice within seconds of the start: it may still come",
+        record(STARTING, failing=2, lost=2, lost_since=998.5),
+        {"check": LOST},
+        STARTING,
+        unit.NOTHING,
+    ),
     ("failed stays", record(FAILED), GONE, FAILED, unit.NOTHING),
     ("failed, but something lives", record(FAILED), DEAD, FAILED, unit.END),
     ("stop while loading", record(STARTING, desired="stopped"), {}, UNHEALTHY, unit.END),
@@ -138,20 +147,38 @@ def fail_once(one: Record, now: float) -> None:
 def test_delays_double_up_to_the_longest_then_it_fails_loudly() -> None:
     one = record(STOPPED)
     delays = []
-    for number in range(4):
+    for number in range(5):
         fail_once(one, 1000.0 + 200 * number)  # slow loads: further apart than the window
         assert one.state == BACKOFF
         delays.append(one.not_before - (1000.5 + 200 * number))
-    assert delays == [1, 2, 4, 8]
+    assert delays == [1, 2, 4, 8, 8]
     fail_once(one, 2000.0)
     assert one.state == FAILED
-    assert "5 failure(s)" in one.error
+    assert "6 failure(s)" in one.error
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_it_is_started_again_as_often_as_the_limit_says(limit: int) -> None:
+    one, now = record(STOPPED, generation=0), 1000.0
+    while one.state != FAILED:
+        now += 1.0
+        unit.launched(one, [7, 70], seen(now=now))
+        unit.step(one, replace(POLICY, limit=limit), seen(now=now + 0.5, **GONE))
+    assert (one.restarts, one.generation) == (limit, limit + 1)
+
+
+def test_a_refused_start_leaves_no_generation_and_counts_once() -> None:
+    one = record(STARTING, root=[7, 70])  # its record could not be written
+    unit.refused(one, "no space left", final=False, policy=POLICY, seen=seen())
+    assert (one.state, one.root, one.failed_starts) == (BACKOFF, None, 1)
+    unit.step(one, POLICY, seen(**GONE))
+    assert (one.failed_starts, one.error) == (1, "no space left")
 
 
 def test_crashes_far_apart_are_forgiven_and_close_ones_are_not() -> None:
     for apart, state in ((100.0, BACKOFF), (5.0, FAILED)):
         one = record(STOPPED)
-        for number in range(5):
+        for number in range(6):
             now = 1000.0 + apart * number
             unit.launched(one, [7, 70], seen(now=now))
             unit.step(one, POLICY, seen(now=now + 1, check=OK))
@@ -189,3 +216,12 @@ def test_a_new_life_of_the_container_starts_what_is_wanted_at_once() -> None:
 
 def test_a_record_of_another_version_is_read() -> None:
     assert Record.load({"schema": 1, "name": "llm", "from_the_future": 1}).name == "llm"
+
+
+@pytest.mark.parametrize(
+    "damage", [{"root": [1]}, {"root": 7}, {"crashes": 1}, {"crashes": ["x"]}, {"since": []}, {"state": None}]
+)
+def test_a_damaged_record_is_named(damage: dict[str, Any]) -> None:
+    with pytest.raises(VerbError, match="state of unit llm") as caught:
+        Record.load({**record(READY).dump(), **damage})
+    assert caught.value.code == "damaged"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import klops
 from klops.errors import AgentError
 from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun
 from klops.ui.outlet import READER_GONE
 from tests.unit.cli.conftest import LocalHost
 
+#: where this klops is imported from, installed or not
+CHECKOUT = Path(klops.__file__).parent.parent
 PLAYBOOK = """\
 - hosts: all
   tasks:
@@ -29,7 +33,9 @@ def klops_without_reader(*argv: str) -> tuple[int, str]:
     os.close(reading)
     try:
         command = [sys.executable, "-m", "klops", *argv]
-        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=CHECKOUT
+        )
     finally:
         os.close(writing)
     return done.returncode, done.stderr
@@ -55,7 +61,7 @@ def test_a_failed_run_keeps_its_status(host: LocalHost) -> None:
     assert klops_without_reader("play", str(playbook), "-i", str(host.home / "hosts.yml"))[0] == 1
 
 
-@pytest.mark.parametrize("argv", [["exec", "--host", "here"], ["inventory", "list"], ["status", "here"]])
+@pytest.mark.parametrize("argv", [["exec", "--host", "here"], ["inventory", "list"], ["ps", "here"]])
 def test_other_commands_end_likewise(host: LocalHost, argv: list[str]) -> None:
     host.container()
     host.agent()

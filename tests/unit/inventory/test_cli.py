@@ -52,8 +52,11 @@ def test_graph(write: Write) -> None:
 
 def test_check(write: Write) -> None:
     write(FLEET)
-    assert run("check") == "ok: 1 hosts, 3 groups, 1 services\n"
-    assert json.loads(run("check", "-o", "json")) == {"ok": True, "hosts": 1, "groups": 3, "services": 1}
+    assert run("check") == "ok: 1 host, 3 groups, 1 service\n"
+    assert json.loads(run("check", "-o", "json")) == {
+        **{"ok": True, "hosts": 1, "groups": 3, "services": 1},
+        "warnings": [],
+    }
     with pytest.raises(SourceErrors, match=r"-e: unknown setting klops\.rot"):
         run("check", "-e", '{"klops": {"rot": 1}}')
 
@@ -81,3 +84,24 @@ def test_explain(write: Write) -> None:
         with pytest.raises(UsageError, match=f"nothing gives {key} for h") as caught:
             run("explain", "h", key)
         assert caught.value.hint == near
+
+
+def test_check_tells_of_names_that_look_like_a_connection_variable(write: Write) -> None:
+    write(
+        """
+g:
+  hosts:
+    h: {ansible_hots: h.example, ansible_prot: 22, ansible_become_exe: /bin/sudo, ansible_own_thing: 1}
+"""
+    )
+    warnings = json.loads(run("check", "-o", "json"))["warnings"]
+    assert warnings == [
+        "hosts.yml:4:23: ansible_hots says nothing to klops (did you mean ansible_host?)",
+        "hosts.yml:4:48: ansible_prot says nothing to klops (did you mean ansible_port?)",
+    ]
+
+
+def test_check_wants_a_host(write: Write) -> None:
+    write("g: {vars: {a: 1}}")
+    with pytest.raises(UsageError, match="names no host"):
+        run("check")

@@ -53,15 +53,25 @@ def test_a_relative_file_is_beside_the_file_that_names_it(write: Write, tmp_path
         (f"{{command: [{sys.executable}, -c, pass]}}", "printed nothing"),
     ],
 )
-def test_a_secret_that_cannot_be_read_names_its_setting(
+def test_a_secret_that_cannot_be_read_names_its_setting_and_stops_nobody_who_looks(
     write: Write, tmp_path: Path, form: str, message: str
 ) -> None:
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     settings = write(FLEET % form).settings("h")
-    with pytest.raises(UsageError) as caught:
-        settings.resolve_secrets(Redactor())
-    assert caught.value.message.startswith("klops.services.s.api_key: ")
-    assert message in caught.value.message
+    settings.resolve_secrets(Redactor())
+    (missing,) = settings.missing_secrets(["s"])
+    assert missing.message.startswith("klops.services.s.api_key: ")
+    assert message in missing.message
+    assert missing.hint
+
+
+def test_a_command_that_fails_is_not_asked_again(write: Write, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    code = f"open({str(asked)!r}, 'a').write('x'); exit(1)"
+    settings = write(FLEET % f"{{command: [{sys.executable}, -c, {code!r}]}}").settings("h")
+    settings.resolve_secrets(Redactor())
+    assert len(settings.missing_secrets(["s"])) == 1
+    assert asked.read_text(encoding="utf-8") == "x"
 
 
 def test_resolved_secrets_are_masked_in_text(write: Write) -> None:

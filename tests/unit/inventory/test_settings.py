@@ -215,13 +215,17 @@ def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str
             "tp 2 needs more than the 1 cards of klops.services.a",
         ),
         (
+            "{services: {a: {model: /m, tp: 16}}}",
+            "tp 16: no group of 16 cards among those in use (0, 1, 2, 3, 4, 5, 6, 7) (lower tp, or see",
+        ),
+        ("{cards: {use: [0, 1, 2]}, services: {a: {model: /m, tp: 4}}}", "tp 4: no group of 4 cards among"),
+        (
             "{services: {a: {model: /m, stop_timeout: 81}}}",
-            "klops.services.a.stop_timeout is 81 s, more than a stopping container can wait for (at most 80 s)",
+            "klops.services.a.stop_timeout is 81 s, more than a stopping container can wait for (at most",
         ),
         (
             "{container: {stop_timeout: 40}, services: {a: {model: /m, stop_timeout: 30}}}",
-            "klops.container.stop_timeout is 40 s, too short for klops.services.a.stop_timeout, 30 s"
-            " (set it to 50 s or more)",
+            "klops.container.stop_timeout is 40 s, too short for klops.services.a.stop_timeout",
         ),
         (
             "{services: {a: {model: /m, args: {max-len: 1, max_len: 2}}}}",

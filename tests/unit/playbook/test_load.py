@@ -38,10 +38,11 @@ def test_all_mistakes_of_a_file_come_at_once(lab: Lab) -> None:
               when: "{{ x }}"
         """,
     )
-    assert [line.split(" ", 1)[0] for line in found] == ["2:3", "3:17", "6:7", "6:22", "7:7", "8:20", "9:13"]
+    places = [line.split(" ", 1)[0] for line in found]
+    assert places == ["2:3", "3:17", "6:19", "6:22", "7:7", "8:20", "9:13"]
     assert "did you mean tasks?" in found[0]
     assert "facts on demand come later" in found[1]
-    assert "copy needs the parameter 'dest'" in found[2]
+    assert "no file 'a' on this machine; looked for " in found[2]
     assert "copy has no parameter 'dst' (did you mean dest?)" in found[3]
     assert "no module 'commnad' (did you mean command?)" in found[4]
     assert "nofilter" in found[5]
@@ -54,6 +55,7 @@ def test_all_mistakes_of_a_file_come_at_once(lab: Lab) -> None:
         ("", "an empty playbook"),
         ("hosts: all\n", "a playbook is a list of plays"),
         ("- tasks: []\n", "a play needs hosts"),
+        ("- host: all\n", "'host' is no keyword of a play (did you mean hosts?)"),
         ("- hosts: ''\n", "an empty pattern never means all"),
         ("- hosts: all\n  serial: 2\n", "serial on a play is not supported yet"),
         ("- hosts: all\n  any_errors_fatal: true\n", "any_errors_fatal on a play is not supported yet"),
@@ -82,6 +84,10 @@ def test_plays(lab: Lab, text: str, message: str) -> None:
         ("{debug: , when: 'a b'}", "3:23 when: "),
         ("{debug: , register: a b}", "'a b' is no name for a variable"),
         ("{copy: src=a dest=/b}", "copy takes its parameters as a mapping"),
+        ("{copy: {content: a, dst: /b}}", "copy has no parameter 'dst' (did you mean dest?)"),
+        ("{copy: {content: a}}", "copy needs the parameter 'dest'"),
+        ("{copy: {src: nofile, dest: /b}}", "3:20 no file 'nofile' on this machine; looked for "),
+        ("{template: {src: play.yaml, dest: /b}}", "(did you mean play.yml?)"),
         ("{command: [a, b]}", "takes a mapping of parameters, not a list"),
         ("{command: a, args: {chidr: /}}", "command has no parameter 'chidr' (did you mean chdir?)"),
         ("{command: a, args: {cmd: b}}", "'cmd' is given twice"),
@@ -136,10 +142,32 @@ def test_names_of_ansible_builtin_and_free_form(lab: Lab) -> None:
         """
     ).plays[0]
     task = play.tasks[0]
-    assert (task.name, task.action.name) == ("command", "command")
+    assert (task.name, task.action.name) == ("command uptime chdir=/tmp", "command")
     assert task.params == {"cmd": "uptime", "chdir": "/tmp"}
     assert task.tags == ("x", "y", "z")
     assert (play.name, play.hosts) == ("a, b", ("a", "b"))
+
+
+def test_a_file_that_an_earlier_task_may_make_is_looked_for_when_its_task_runs(lab: Lab) -> None:
+    tasks = "[{copy: {src: /made/later, dest: /a}}, {copy: {src: '{{ x }}', dest: /a}}]"
+    assert len(lab.load(f"- hosts: all\n  tasks: {tasks}\n").plays[0].tasks) == 2
+
+
+def test_names_of_tasks_without_one_are_short_and_hide_what_is_hidden(lab: Lab) -> None:
+    long = "x" * 100
+    play = lab.load(
+        f"""\
+        - hosts: all
+          tasks:
+            - debug:
+            - debug: {{msg: "{{{{ a }}}}\\n b"}}
+            - command: /bin/echo {long}
+            - {{command: echo made-up-key, no_log: true}}
+        """
+    ).plays[0]
+    names = [task.name for task in play.tasks]
+    assert names[:2] == ["debug", "debug msg={{ a }} b"]
+    assert names[2:] == [f"command /bin/echo {'x' * 49}…", "command"]
 
 
 def test_a_handler_that_notifies_an_earlier_one_is_refused(lab: Lab) -> None:

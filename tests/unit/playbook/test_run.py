@@ -243,6 +243,20 @@ def test_handlers_run_once_at_the_end_in_the_order_of_definition(lab: Lab) -> No
     assert [task.name for task in ran.result.plays[0].tasks[3:]] == ["first", "second"]
 
 
+def test_a_handlers_own_tags_select_nothing_as_in_ansible(lab: Lab) -> None:
+    text = """\
+        - hosts: all
+          tasks:
+            - {copy: {content: x, dest: /f}, tags: [a], notify: say}
+          handlers:
+            - {name: say, debug: , tags: [b]}
+        """
+    for number, options in enumerate(({"tags": ["a"]}, {"skip_tags": ["b"]})):
+        Files(lab.host())
+        ran = lab.play(text.replace("/f", f"/f{number}"), **options)
+        assert ran.statuses() == ["changed", "ok"]
+
+
 def test_handlers_in_check_mode_tell_what_they_would_do(lab: Lab) -> None:
     Files(lab.host(), **{"/b": "new", "/c": "new"})
     ran = lab.play(HANDLERS, check=True)
@@ -450,6 +464,25 @@ def test_mistakes_in_settings_stop_everything_before_it_begins(lab: Lab) -> None
 # -- secrets -------------------------------------------------------------------------------------------------
 
 
+def test_the_settings_of_a_host_are_whole_and_their_secrets_masked(lab: Lab) -> None:
+    lab.inventory = """\
+        all:
+          vars: {klops: {container: {name: other}, services: {a: {model: /m, api_key: sesame-0815}}}}
+          hosts: {h1: , h2: {klops: {root: /data//klops/}}}
+        """
+    ran = lab.tasks(
+        """\
+        - debug:
+            msg: "{{ klops_settings.root }} {{ own.name }} {{ own.python }}"
+          vars: {own: "{{ klops_settings.container }}"}
+        - debug: {msg: "{{ klops_settings.services.a.port }} {{ klops_settings.services.a.api_key }}"}
+        """
+    )
+    assert ran.task(0).message == "/var/lib/klops other python3"
+    assert ran.task(0, "h2").message == "/data/klops other python3"
+    assert ran.task(1).message == "8000 ********"
+
+
 def test_known_secrets_are_masked_in_all_that_leaves_the_engine(lab: Lab) -> None:
     secret = "s3 'x' $y"
     lab.redactor.add(Secret(secret))
@@ -503,6 +536,18 @@ def test_tags_start_and_limit(lab: Lab) -> None:
         lab.tasks(text, start_at_task="bb")
     with pytest.raises(UsageError):
         lab.tasks(text, limit=["h4"])
+
+
+@pytest.mark.parametrize("option", ["tags", "skip_tags"])
+def test_a_tag_that_no_task_has_is_refused(lab: Lab, option: str) -> None:
+    text = "- {name: a, debug: , tags: config}\n- {name: b, debug: }"
+    with pytest.raises(UsageError, match="has the tag 'confg'") as raised:
+        lab.tasks(text, **{option: ["confg"]})
+    assert raised.value.hint == "did you mean config?"
+    with pytest.raises(UsageError) as raised:
+        lab.tasks("- debug:", **{option: ["x"]})
+    assert raised.value.hint.endswith("has no tags")
+    assert lab.tasks(text, **{option: ["untagged"]}).result.ok
 
 
 def test_hosts_of_a_play_may_come_from_extra_variables(lab: Lab) -> None:

@@ -68,7 +68,7 @@ def test_run_document_is_the_contract() -> None:
     assert task["hosts"]["a"]["status"] == "changed"
     assert task["hosts"]["a"]["changes"] == [{"what": "make klops", "before": None, "after": "x"}]
     assert document["recap"]["a"] == {
-        "ok": 1,
+        "ok": 2,
         "changed": 1,
         "failed": 0,
         "unreachable": 0,

@@ -1,0 +1,57 @@
+"""The members of a lineage without which a server can't serve."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from klops.agent import devices, procs
+from klops.agent.procs import Process
+
+
+class Vital:
+    """Members that hold a card, and those between them and the root.
+
+    They are learnt from two good checks in a row: a child that was just forked holds the cards of its parent
+    until it becomes another program, and its end means nothing.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[int, int], str] | None = None
+        self._names: dict[tuple[int, int], str] = {}
+
+    def clear(self) -> None:
+        """Another generation begins."""
+        self._before, self._names = None, {}
+
+    def learn(
+        self, living: Sequence[Process], processes: Mapping[int, Process], root: int, spec: Mapping[str, Any]
+    ) -> None:
+        """Take in what a good check goes with, until they are known."""
+        if self._names:
+            return
+        now = holding(living, dict(processes), root, spec)
+        if self._before is not None:
+            self._names = {key: name for key, name in now.items() if key in self._before}
+        self._before = now
+
+    def lost(self, living: Sequence[Process]) -> str:
+        """Which of them is gone, in words; "" for none."""
+        alive = {(p.pid, p.start) for p in living}
+        for key, name in self._names.items():
+            if key not in alive:
+                return f"a part of the engine is gone: pid {key[0]} ({name})"
+        return ""
+
+
+def holding(
+    living: Sequence[Process], processes: dict[int, Process], root: int, spec: Mapping[str, Any]
+) -> dict[tuple[int, int], str]:
+    """Names by pid and start of members that hold a card now, and of those between them and the root."""
+    watched, _ = devices.resolve(spec.get("cards", []), spec.get("device_dir", "/dev"))
+    found = {}
+    for process in living if watched else ():
+        if process.pid != root and devices.held(process.pid, watched):
+            chain = [process.pid, *procs.ancestors(process.pid, processes)]
+            for pid in chain[: chain.index(root)] if root in chain else [process.pid]:
+                found[(pid, processes[pid].start)] = processes[pid].name
+    return found

@@ -1,0 +1,70 @@
+"""Checks of a server that is ready: made-up servers that answer wrongly."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from klops.agent import health, unit
+from klops.agent.health import Target
+
+
+@contextmanager
+def server(key: str, model: str) -> Iterator[int]:
+    """Answers /health to all and /v1/models to the holder of a key; yields its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            allowed = self.path == "/health" or self.headers["Authorization"] == f"Bearer {key}"
+            self.send_response(200 if allowed else 401)
+            self.end_headers()
+            if allowed and self.path == "/v1/models":
+                self.wfile.write(json.dumps({"data": [{"id": model}]}).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made.server_address[1]
+        made.shutdown()
+        thread.join(10)
+
+
+def target(port: int, *, listing: bool) -> Target:
+    """A unit that was ready, served by this very process."""
+    return Target(port, "llm", "right", 5.0, [os.getpid()], was_ready=True, listing=listing, smoke=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "kind", "message"),
+    [
+        ("right", "llm", unit.OK, "the model is listed"),
+        ("other", "llm", unit.LOST, "/v1/models refuses the key (status 401)"),
+        ("right", "other", unit.LOST, "/v1/models lists other, not llm"),
+    ],
+)
+def test_model_and_key_are_looked_at_again_when_it_is_time(
+    key: str, model: str, kind: str, message: str
+) -> None:
+    with server(key, model) as port:
+        usual = health.check(target(port, listing=False))
+        assert (usual.kind, usual.listed) == (unit.OK, False)
+        now_and_then = health.check(target(port, listing=True))
+        assert (now_and_then.kind, now_and_then.message) == (kind, message)
+        assert now_and_then.listed == (kind == unit.OK)
+
+
+def test_a_listener_born_after_the_last_look_at_the_lineage_is_no_stranger() -> None:
+    with server("right", "llm") as port:
+        parent = target(port, listing=True)._replace(pids=[os.getppid()])
+        assert health.check(parent).kind == unit.OK
+        stranger = target(port, listing=True)._replace(pids=[2])
+        assert "is not this unit's" in health.check(stranger).message
