@@ -125,6 +125,8 @@ class Context:
     view: View
     progress: Callable[[Progress], None]
     warn: Callable[[str], None]
+    #: what was changed so far
+    done: list[Change] = field(default_factory=list)
 
 
 class Action(abc.ABC, Generic[P]):
@@ -147,10 +149,15 @@ class Action(abc.ABC, Generic[P]):
         """From parameters and what was read to steps. Pure: the same arguments give an equal plan."""
 
     def apply(self, plan: Plan, ctx: Context) -> dict[str, Any]:
-        """Carry the steps out in order; returns what they add to the task's result."""
+        """Carry the steps out in order, noting those that changed something in ``ctx.done``.
+
+        Returns what they add to the task's result.
+        """
         result: dict[str, Any] = {}
         for step in plan.steps:
             result.update(step.carry_out(ctx) or {})
+            if step.changes:
+                ctx.done.append(step.change())
         return result
 
 

@@ -19,7 +19,7 @@ from pydantic import model_validator
 from klops.actions.base import Action, Change, Context, Params, Plan, Probe, Seen, Step, View
 from klops.commands.listing import parse
 from klops.errors import CommandFailed, TaskFailed
-from klops.remote.base import Completed
+from klops.remote.base import OUTPUT_LIMIT, Completed
 from klops.remote.reads import ListRead
 
 _UNKNOWN = "what a command does only shows when it runs"
@@ -64,6 +64,9 @@ class RunCommand(Step):
             raise CommandFailed(
                 f"{shlex.join(self.argv)} ended with {done.rc}{detail}", rc=done.rc, stderr=done.error_text
             )
+        if done.truncated:
+            most = OUTPUT_LIMIT // 1024**2
+            ctx.warn(f"{self.argv[0]} said more than {most} MiB: what is beyond that is not registered")
         return _registered(done)
 
 
@@ -97,7 +100,7 @@ class Command(Action[CommandParams]):
 def _needless(argv: tuple[str, ...], why: str) -> Plan:
     message = f"not run, since {why}"
     empty = {"rc": 0, "stdout": message, "stdout_lines": [message], "stderr": "", "stderr_lines": []}
-    return Plan(result={"cmd": list(argv), **empty}, message=message)
+    return Plan(result={"cmd": list(argv), **empty, "truncated": False}, message=message)
 
 
 def _registered(done: Completed) -> dict[str, Any]:
@@ -109,6 +112,7 @@ def _registered(done: Completed) -> dict[str, Any]:
         "stdout_lines": out.splitlines(),
         "stderr": err,
         "stderr_lines": err.splitlines(),
+        "truncated": done.truncated,
     }
 
 

@@ -94,7 +94,7 @@ def _result(identity: str, spec: ContainerSpec, differences: list[Drift]) -> dic
 
 
 def _drifted(view: View, differences: list[Drift], has_image: bool) -> str:
-    """What differs, and the way to a container that doesn't: only by hand, for what was written in it goes."""
+    """What differs, and the way to a container that doesn't: by hand, as what was written in it goes."""
     container, host = view.settings.container, view.host
     text = f"container {container.name} differs from the settings: {'; '.join(map(str, differences))}"
     if not has_image:

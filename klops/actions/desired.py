@@ -94,12 +94,12 @@ def card_choice(settings: Settings) -> Choice:
 
 
 def missing_secret(settings: Settings, names: Collection[str]) -> TaskFailed | None:
-    """The error for services whose secret can't be had, None when all can."""
+    """The error for services whose secret can't be had or can't be a key, None when all are fit for use."""
     missing = settings.missing_secrets(names)
     if not missing:
         return None
     text = "; ".join(error.message for error in missing)
-    return TaskFailed(text, code="secret-missing", hint=missing[0].hint)
+    return TaskFailed(text, code=missing[0].code, hint=missing[0].hint)
 
 
 def secrets(service: Service) -> dict[str, str]:
@@ -121,7 +121,9 @@ def unit_spec(
         "schema": 1,
         "name": name,
         "argv": list(
-            vllm.serve_argv(service.model, port=service.port, served_name=served, tp=tp, args=_flags(service.args))
+            vllm.serve_argv(
+                service.model, port=service.port, served_name=served, tp=tp, args=_flags(service.args)
+            )
         ),
         "env": dict(service.env),
         "env_script": service.env_script,

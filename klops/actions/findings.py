@@ -20,6 +20,7 @@ SEVERITY = (
     "cards-unavailable",
     "disk-full",
     "root-not-writable",
+    "secret-unusable",
     "secret-missing",
     "image-missing",
     "model-missing",

@@ -63,9 +63,9 @@ def image_findings(settings: Settings, host: HostView, replies: Replies) -> list
 
 
 def secret_findings(settings: Settings) -> list[Finding]:
-    """Secrets of services that can't be had on this machine."""
+    """Secrets of services that can't be had on this machine, or can't be keys."""
     missing = settings.missing_secrets(settings.services)
-    return [Finding("secret-missing", error.message, error.hint) for error in missing]
+    return [Finding(error.code, error.message, error.hint) for error in missing]
 
 
 def port_reads() -> list[Read]:
@@ -78,7 +78,7 @@ def port_reads() -> list[Read]:
 
 
 def port_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
-    """Ports that a stranger listens on. Ours are those of a unit of klops in the container.
+    """Ports that a stranger listens on. Ours are those of a process in the container that klops made.
 
     When the container or its agent can't be asked, whose a listener is may not be known: such a port is only
     worth a warning, and nobody is told to stop what may be the service itself.
@@ -122,12 +122,21 @@ def _surely_foreign(listener: sockets.Listener, host: HostView, inside: set[int]
     """Of a listener that isn't known to be ours: whether it is known to be somebody else's."""
     if host.trouble() is not None:
         return False
-    if host.at_rest or host.agent is not None:
+    if listener.pid is not None and inside:
+        return listener.pid not in inside
+    if host.at_rest:
         return True
-    return listener.pid is not None and bool(inside) and listener.pid not in inside
+    if host.agent is None:
+        return False
+    # a unit with damaged files may live on while nobody knows its port any more
+    lost = [unit for unit in host.units.values() if unit.get("lineage") and unit.get("port") is None]
+    return not lost
 
 
 def _ours(listener: sockets.Listener, host: HostView, inside: set[int]) -> bool:
+    if host.managed and listener.pid in inside:
+        # also when the agent can't tell: what is wrong with it or with its files, the next tasks put right
+        return True
     units = [unit for unit in host.units.values() if unit.get("port") == listener.port]
     if any(unit.get("state") == "ready" for unit in units):
         return True  # its agent asked for the expected model with the key, and got it

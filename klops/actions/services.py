@@ -165,8 +165,8 @@ def _running(
             continue
         waits.append(WaitReady(settings, view.host, name))
     stops: list[Step] = []
-    if len(busy) > 1:
-        # two units that swap cards or ports must both be down before either comes up again
+    if busy and len(starts) + len(restarts) > 1:
+        # what one of them gives up, a card or its port, another may take: it must be down before that starts
         stops = [
             Verb(settings, "stop", name, "before its settings change", stop_timeout(settings, name))
             for name in busy

@@ -124,8 +124,9 @@ class WaitReady(Step):
             text += f": {known['line']}"
         percent = known.get("percent")
         # a log that has come to 100 % of something is not a service that is ready
-        shown = isinstance(percent, (int, float)) and percent < _WHOLE
-        return Progress(text, float(percent) if shown else None)
+        if not isinstance(percent, (int, float)) or percent >= _WHOLE:
+            return Progress(text)
+        return Progress(text, float(percent))
 
     @property
     def _start_timeout(self) -> float:
@@ -135,12 +136,13 @@ class WaitReady(Step):
         """What was waited for how long, and that the agent doesn't give up with klops."""
         own, restart = self._start_timeout, self.settings.services[self.unit].restart
         line = f"; its last line: {last['line']}" if last.get("line") else ""
-        tries = f"at most {_times(restart.limit)} in a row" if restart.policy == "always" else "not again"
-        return (
-            f"{self.unit} is not ready after {own + GRACE:g} s (start_timeout {own:g} s + {GRACE:g} s of grace): "
-            f"{last.get('state', 'unknown')}{_restarted(last)}{line}; the agent keeps trying: it starts a "
-            f"service that isn't ready after {own:g} s anew, {tries}"
-        )
+        goes_on = "the agent lets it be, for restart.policy is never"
+        if restart.policy == "always":
+            most = f"at most {_times(restart.limit)} in a row"
+            goes_on = f"the agent restarts what isn't ready after {own:g} s, {most}"
+        waited = f"{own + GRACE:g} s (start_timeout {own:g} s, {GRACE:g} s of grace)"
+        state = f"{last.get('state', 'unknown')}{_restarted(last)}{line}"
+        return f"{self.unit} is not ready after {waited}: {state}; {goes_on}"
 
     def _error(self, rc: int, last: Mapping[str, Any], stderr: bytes) -> Exception:
         hint = f"klops logs {self.host} -s {self.unit}"

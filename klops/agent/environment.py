@@ -127,27 +127,40 @@ def find_program(name: str, path: str) -> str:
     )
 
 
-def with_shutdown_timeout(argv: Sequence[str], stop_timeout: float) -> list[str]:
-    """Add ``--shutdown-timeout`` where the installed vllm knows it.
+def with_known_flags(argv: Sequence[str], stop_timeout: float) -> list[str]:
+    """Add flags that ``vllm serve`` is better started with, where the installed vllm knows them.
 
-    Without it TERM makes vllm KILL its workers, which leaves shared memory behind. Whether it knows it is
-    read from its source beside the program; nothing is imported.
+    Whether it does is read from its source beside the program; nothing is imported. A flag that is given
+    already stays as it is.
     """
     rest = list(argv)
-    if any(arg.split("=", 1)[0] == "--shutdown-timeout" for arg in rest) or rest[1:2] != ["serve"]:
+    if rest[1:2] != ["serve"]:
         return rest
+    given = {arg.split("=", 1)[0].replace("_", "-") for arg in rest}
     try:
         program = find_program(rest[0], os.environ.get("PATH", ""))
     except VerbError:
         return rest  # the gate says so, in the unit's log
+    # without it TERM makes vllm KILL its workers, which leaves shared memory behind
+    if "--shutdown-timeout" not in given and b"shutdown-timeout" in _source(program, "engine/arg_utils.py"):
+        rest += ["--shutdown-timeout", str(max(1, int(stop_timeout * 2 / 3)))]
+    # the checks come every few seconds: their lines would be most of the log
+    quiet = "--disable-access-log-for-endpoints"
+    told = given & {quiet, "--disable-uvicorn-access-log"}
+    if not told and b"disable_access_log_for_endpoints" in _source(program, "entrypoints/openai/cli_args.py"):
+        rest += [quiet, "/health"]
+    return rest
+
+
+def _source(program: str, path: str) -> bytes:
+    """A file of the vllm that a program belongs to; b"" when there is none."""
     for package in _packages(program):
         try:
-            with open(package + "/vllm/engine/arg_utils.py", "rb") as file:
-                known = b"shutdown-timeout" in file.read()
+            with open(f"{package}/vllm/{path}", "rb") as file:
+                return file.read()
         except OSError:
             continue
-        return [*rest, "--shutdown-timeout", str(max(1, int(stop_timeout * 2 / 3)))] if known else rest
-    return rest
+    return b""
 
 
 def _packages(program: str) -> list[str]:

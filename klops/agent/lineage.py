@@ -11,7 +11,6 @@ import json
 from typing import Any, Collection, Iterable, NamedTuple
 
 from klops.agent import procs, store
-from klops.agent.errors import VerbError
 from klops.agent.identity import Identity, here
 from klops.agent.procs import Process
 
@@ -35,6 +34,8 @@ class Lineage:
         self._open: set[int] = set()
         #: lines that the disk did not take yet
         self._unwritten: list[dict[str, Any]] = []
+        #: lines of the file that say nothing: what they told of is lost, the rest counts
+        self.damaged: list[str] = []
         self._load()
 
     def _load(self) -> None:
@@ -45,12 +46,8 @@ class Lineage:
                 continue  # a write that a crash cut short: its process never got its go-ahead
             try:
                 self._take(entry)
-            except (KeyError, TypeError, ValueError) as error:
-                raise VerbError(
-                    "damaged",
-                    f"{self.path} has a line that can't be read: {line[:200]}",
-                    "remove the file when nothing of that unit runs any more, then run klops up again",
-                ) from error
+            except (KeyError, TypeError, ValueError, OverflowError):
+                self.damaged.append(line[:200])
         # all of it was seen by an earlier supervisor, so the next look tells which sessions are empty by now
         self._open = set(self._founders)
 
@@ -150,6 +147,10 @@ class Lineage:
             self._unwritten.append({"closed": pid})
         self._open &= set(self._founders)
         return new
+
+    def root(self) -> list[int] | None:
+        """Pid and start of the root: it was the first to be put on record."""
+        return next((list(key) for key in self.members), None)
 
     def living(self, processes: dict[int, Process]) -> list[Process]:
         """Members that still run, by the table given."""

@@ -5,30 +5,29 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Collection, Mapping, NamedTuple
+from typing import Any, Mapping
 
 from klops.agent import (
     devices,
     environment,
     gate,
     identity,
-    intake,
     launching,
     logs,
     procs,
     report,
+    specification,
     store,
     unit,
 )
-from klops.agent.audit import Audit
 from klops.agent.ending import LOADING, Ending
 from klops.agent.errors import VerbError
 from klops.agent.health import Checker, Target
 from klops.agent.identity import Handle
-from klops.agent.lineage import Lineage
+from klops.agent.kept import Kept, Surroundings
 from klops.agent.procs import Process
-from klops.agent.trouble import Troubles, reason
-from klops.agent.unit import Policy, Record, Seen
+from klops.agent.trouble import reason
+from klops.agent.unit import Seen
 from klops.agent.vital import Vital
 
 #: Seconds between looks at the length of a log.
@@ -41,82 +40,31 @@ _LISTING_INTERVAL = 60.0
 _PATIENCE = 3.0
 
 
-class Surroundings(NamedTuple):
-    """What a unit needs of its supervisor."""
-
-    paths: store.Paths
-    audit: Audit
-    #: the package file to run gates from
-    package: str
-    umask: int
-    #: pids that belong to no unit
-    never: Collection[int]
-    #: wakes the loop, from any thread
-    wake: Any
-    #: exit status (as of waitpid) by pid of children that were reaped
-    exits: dict[int, int]
-    home: str
-    troubles: Troubles
-
-
-class Managed:
+class Managed(Kept):
     """A unit. All methods are called in the supervisor's one thread."""
 
     def __init__(self, name: str, around: Surroundings) -> None:
-        self.name = name
-        self.around = around
-        self.record = Record.load(store.read_json(around.paths.state(name)) or {"name": name})
-        self.lineage = Lineage(around.paths.lineage(name))
+        super().__init__(name, around)
         self.living: list[Process] = []
         self.handles: dict[tuple[int, int], Handle] = {}
         self.health: dict[str, Any] = {"ok": None, "checked": None, "message": ""}
-        self.spec: dict[str, Any] | None = None
-        self.secret: dict[str, Any] | None = None
-        self.policy = Policy()
         self._ending: Ending | None = None
         self._checker: Checker | None = None
         self._vital = Vital()
         self._next_check = self._next_log = self._next_listing = 0.0
         self._hindered_since: float | None = None
         self._log_size = -1
-        self._saved: dict[str, Any] = {}
+        #: a check has gone well since this supervisor began or this generation was launched
+        self._confirmed = False
         self.read_spec()
-        now, clock = time.monotonic(), time.time()
-        if self.record.home != around.home:
-            unit.new_home(self.record, around.home, now, clock)
+        self.read_state()
 
     # -- what is on disk
 
-    def read_spec(self) -> None:
-        """Take the specification and the secrets from disk."""
-        self.spec = store.read_json(self.around.paths.spec(self.name))
-        self.secret = store.read_json(self.around.paths.secret(self.name))
-        self.policy = Policy.of(self.spec or {})
-
-    @property
-    def changed(self) -> bool:
-        """Whether what runs was launched with other settings than those on disk."""
-        return self.record.running != report.launched_with(self.spec or {}, self.secret)
-
-    def write_state(self) -> None:
-        """Write the record, if it differs from what is on disk. Raises ``OSError``."""
-        dump = self.record.dump()
-        if dump != self._saved:
-            store.write_json(self.around.paths.state(self.name), dump)
-            self._saved = dump
-
-    def save(self) -> None:
-        """Write down all that isn't on disk yet. What can't be written is tried again at the next look."""
-        for what, write in (("state", self.write_state), ("lineage", self.lineage.write)):
-            self._attempt(f"{self.name}: its {what} can't be written", write)
-
-    def _attempt(self, trouble: str, action: Any) -> None:
-        try:
-            action()
-        except OSError as error:
-            self.around.troubles.met(trouble, error)
-        else:
-            self.around.troubles.over(trouble)
+    def read_state(self) -> None:
+        """Take the state from disk, and what it says of the engine's parts."""
+        super().read_state()
+        self._vital.restore(self.record.vital)
 
     def forget(self) -> None:
         """Remove the unit's files; its logs stay."""
@@ -128,6 +76,7 @@ class Managed:
             paths.lineage(self.name),
         ):
             store.remove(path)
+            store.remove(path + store.ASIDE)
         self.close()
 
     def close(self) -> None:
@@ -140,8 +89,24 @@ class Managed:
 
     def report(self) -> dict[str, Any]:
         """The UNIT object of ``status``."""
-        log = self.around.paths.log(self.name)
-        return report.unit(self.record.dump(), self.spec, self.secret, self.living, log, self.health)
+        log, record, fault = self.around.paths.log(self.name), self.record.dump(), self.fault or self.refusal
+        health = self.health
+        if record["state"] == unit.READY and not self._confirmed:
+            # an earlier supervisor's word: meanwhile the engine may have died
+            record["state"] = unit.UNHEALTHY
+            if health["ok"] is None:
+                health = {**health, "message": "not checked yet by this supervisor"}
+        if record["desired"] == unit.STOPPED:
+            fault = None
+            if self.unwritten:
+                record["error"] = (
+                    record["error"]
+                    or f"that it is to be stopped can't be written down ({self.unwritten}):"
+                    " a restart of the container would start it again"
+                )
+        return report.unit(
+            record, self.spec, self.secret, self.living, log, health, fault.message if fault else ""
+        )
 
     # -- one look
 
@@ -175,6 +140,10 @@ class Managed:
     def step(self, processes: dict[int, Process], now: float, closing: bool) -> str:
         """One step of the state machine; ends what has to end. A launch is left to the caller."""
         clock = time.time()
+        if self.refusal is not None and not closing and self.record.desired != unit.STOPPED:
+            self.record.enter(unit.UNHEALTHY if self.living else unit.FAILED, now, clock)
+            self.save()
+            return unit.NOTHING
         check = self._checker.take(self.record.generation) if self._checker else None
         if check is not None:
             self.health = {"ok": check.kind == unit.OK, "checked": clock, "message": check.message}
@@ -193,9 +162,13 @@ class Managed:
         action = unit.step(self.record, self.policy, seen)
         if self.record.state != before:
             self._entered(before)
+        if self.fault is not None and self.record.state in (unit.STARTING, unit.READY) and self._root_alive():
+            self.record.enter(unit.UNHEALTHY, now, clock)  # nobody can check it
         if check is not None and check.kind == unit.OK:
+            self._confirmed = True
             root = self.record.root[0] if self.record.root else 0
             self._vital.learn(self.living, processes, root, self.spec or {})
+            self.record.vital = self._vital.known()
             if check.listed:
                 self._next_listing = now + _LISTING_INTERVAL
         if action == unit.END:
@@ -222,8 +195,8 @@ class Managed:
         record, spec = self.record, self.spec
         if now >= self._next_log and self.living:
             self._next_log = now + _LOG_INTERVAL
-            self._attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
-        if spec is None or record.ending or not self._root_alive() or now < self._next_check:
+            self.attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
+        if spec is None or self.fault or record.ending or not self._root_alive() or now < self._next_check:
             return
         settings = spec.get("health", {})
         starting = record.state == unit.STARTING
@@ -281,7 +254,9 @@ class Managed:
         before = self.record.state
         try:
             self.read_spec()
-            spec = intake.checked(self.spec, self.name)
+            if self.fault is not None:
+                raise self.fault
+            spec = specification.checked(self.spec, self.name)
             problem, final = launching.obstacle(spec, processes)
             if problem and not final and self._patient(now.now):
                 return
@@ -309,16 +284,17 @@ class Managed:
         """Raises ``OSError`` when there is no room for a process or its record; then no server runs."""
         paths, record = self.around.paths, self.record
         log = paths.log(self.name)
-        self._attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
+        self.attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
         record.log_from = logs.size(log)
         self.lineage.forget()
         self._vital.clear()
+        record.vital, self._confirmed = [], True
         chosen, _ = devices.resolve(spec["cards"], spec["device_dir"])
         select = environment.selection(spec["visible_env"], devices.ranks(chosen, spec["device_dir"]))
         generation = record.generation + 1
         record.running = report.launched_with(spec, self.secret)
         told = {
-            "argv": environment.with_shutdown_timeout(spec["argv"], float(spec["stop"]["timeout"])),
+            "argv": environment.with_known_flags(spec["argv"], float(spec["stop"]["timeout"])),
             "env": spec["env"],
             "env_script": spec["env_script"],
             "select": select,
@@ -356,5 +332,5 @@ class Managed:
 
     def check_due(self, now: float) -> float:
         """In how many seconds the next check has to begin."""
-        checked = self._root_alive() and self.spec is not None and not self.record.ending
+        checked = self._root_alive() and self.spec and not self.fault and not self.record.ending
         return max(0.05, self._next_check - now) if checked else 60.0

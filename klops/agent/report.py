@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Mapping, Sequence
 
-from klops.agent import identity, logs, procs, store
-from klops.agent.errors import VerbError
+from klops.agent import identity, logs, ondisk, procs, store
 from klops.agent.lineage import Lineage
 from klops.agent.procs import Process
 from klops.agent.unit import Record
@@ -19,8 +19,12 @@ def unit(
     living: Sequence[Process],
     log: str,
     health: Mapping[str, Any],
+    fault: str = "",
 ) -> dict[str, Any]:
-    """The UNIT object: what a living generation was launched with, else what is on disk."""
+    """The UNIT object: what a living generation was launched with, else what is on disk.
+
+    ``fault`` is what is wrong with its files. It has no digest then, so that ``klops up`` sends them again.
+    """
     running: Mapping[str, Any] = record.get("running") or {}
     if not living or not running:
         running = launched_with(spec or {}, secret)
@@ -41,11 +45,11 @@ def unit(
         "port": running.get("port"),
         "model": running.get("model"),
         "health": dict(health),
-        "digest": running.get("digest"),
+        "digest": None if fault else running.get("digest"),
         "secret": running.get("secret"),
         "line": line or (record.get("tail") or [""])[-1],
         "percent": percent if state == "starting" else None,
-        "error": _error(record),
+        "error": fault or _error(record),
         "elapsed": round(max(0.0, time.monotonic() - float(record.get("since", 0.0))), 1),
         "log": record.get("tail", []),
         "lineage": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in living],
@@ -71,41 +75,47 @@ def launched_with(spec: Mapping[str, Any], secret: Mapping[str, Any] | None) -> 
 
 def from_disk(paths: store.Paths, processes: Mapping[int, Process]) -> dict[str, Any]:
     """All units without a supervisor: what is on record, held against what lives."""
-    found = {}
-    table = dict(processes)
-    for name in paths.names():
-        try:
-            state = Record.load(store.read_json(paths.state(name)) or {"name": name}).dump()
-            spec, secret = store.read_json(paths.spec(name)), store.read_json(paths.secret(name))
-            lineage = Lineage(paths.lineage(name))
-        except VerbError as failure:
-            found[name] = unit(
-                {"state": "failed", "error": failure.message}, None, None, [], paths.log(name), NOT_CHECKED
-            )
-            continue
-        living = [*lineage.living(table), *(p for p in lineage.unrecorded(table, (1,)) if p.alive)]
-        if not living and state["state"] != "failed":
-            state["state"] = "stopped"
-        elif living and state["state"] in ("ready", "stopped"):
+    return {name: _unwatched(paths, name, dict(processes)) for name in paths.names()}
+
+
+def _unwatched(paths: store.Paths, name: str, table: dict[int, Process]) -> dict[str, Any]:
+    record, state_fault = ondisk.attempt(ondisk.record, paths, name)
+    spec, spec_fault = ondisk.attempt(ondisk.spec, paths, name)
+    secret, secret_fault = ondisk.attempt(ondisk.secret, paths, name)
+    lineage = Lineage(paths.lineage(name))
+    living = [*lineage.living(table), *(p for p in lineage.unrecorded(table, (1,)) if p.alive)]
+    fault = next((one.message for one in (state_fault, spec_fault, secret_fault) if one is not None), "")
+    state = (record or Record(name)).dump()
+    if living:
+        if fault or state["state"] in ("ready", "stopped"):
             state["state"] = "unhealthy"  # it may serve, but nobody checks
-        found[name] = unit(state, spec, secret, living, paths.log(name), NOT_CHECKED)
-    return found
+    elif fault:
+        state["state"] = "failed"
+    elif state["state"] != "failed":
+        state["state"] = "stopped"
+        if state["desired"] == "running":
+            state["error"] = state["error"] or _why_down(paths)
+    return unit(state, spec, secret, living, paths.log(name), NOT_CHECKED, fault)
+
+
+def _why_down(paths: store.Paths) -> str:
+    """Why a unit that is wanted doesn't run, as far as can be told without its supervisor."""
+    why = "it is wanted, but no supervisor answers that would start it"
+    try:
+        room = os.statvfs(paths.root).f_bavail
+    except OSError as error:
+        return f"{why}; {paths.root}: {error.strerror}"
+    return why if room else f"{why}; there is no room left on the disk of {paths.root}"
 
 
 NOT_CHECKED = {"ok": None, "checked": None, "message": "no supervisor answers"}
 
 
 def owners(paths: store.Paths, processes: dict[int, procs.Process]) -> dict[int, str]:
-    """Unit by pid, from the lineages on disk; a damaged one tells nothing, ``status`` says so."""
+    """Unit by pid, from the lineages on disk."""
     from klops.agent.lineage import owners as by_lineage
 
-    lineages = []
-    for name in paths.names():
-        try:
-            lineages.append((name, Lineage(paths.lineage(name))))
-        except VerbError:
-            continue
-    return by_lineage(lineages, processes)
+    return by_lineage([(name, Lineage(paths.lineage(name))) for name in paths.names()], processes)
 
 
 def supervisor(cpid: int, agent: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from klops.agent.errors import VerbError
 
 #: Schema of every JSON file written here. A newer one is refused, not guessed.
 SCHEMA = 1
+#: What the name of a damaged file gets when it is written anew.
+ASIDE = ".damaged"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
@@ -49,9 +51,13 @@ class Paths:
         return f"{self.log_dir}/{name}.log"
 
     def names(self) -> list[str]:
-        """Units that have a specification or a state on disk."""
+        """Units that have a specification, a state or a lineage on disk."""
         found = set()
-        for folder, ending in ((self.units, ".json"), (self.run, ".state.json")):
+        for folder, ending in (
+            (self.units, ".json"),
+            (self.run, ".state.json"),
+            (self.run, ".lineage.jsonl"),
+        ):
             try:
                 entries = os.listdir(folder)
             except FileNotFoundError:
@@ -86,10 +92,10 @@ def read_json(path: str) -> dict[str, Any] | None:
         ) from error
     except ValueError as error:
         raise VerbError(
-            "damaged", f"{path} is not JSON: {error}", "remove the file and run klops up again"
+            "damaged", f"{path} is not JSON: {error}", "run klops up: it is written anew"
         ) from error
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
-        raise VerbError("damaged", f"{path} has no schema number", "remove the file and run klops up again")
+        raise VerbError("damaged", f"{path} has no schema number", "run klops up: it is written anew")
     if value["schema"] > SCHEMA:
         raise VerbError(
             "newer-schema",
@@ -138,6 +144,13 @@ def append_line(path: str, value: dict[str, Any]) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
         os.close(fd)
+
+
+def set_aside(path: str) -> str:
+    """Rename a damaged file to ``PATH.damaged``, for people to look at; returns that path."""
+    aside = path + ASIDE
+    os.replace(path, aside)
+    return aside
 
 
 def remove(path: str) -> None:

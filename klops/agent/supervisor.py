@@ -12,9 +12,10 @@ from typing import Any, Iterable
 
 from klops.agent import control, identity, procs, report, store, strays, subreaper, unit
 from klops.agent.audit import Audit
-from klops.agent.errors import VerbError
+from klops.agent.errors import VerbError, system_error
+from klops.agent.kept import Surroundings
 from klops.agent.launcher import HAND_OVER
-from klops.agent.managed import Managed, Surroundings
+from klops.agent.managed import Managed
 from klops.agent.procs import Process
 from klops.agent.trouble import Troubles, reason, say
 
@@ -120,15 +121,17 @@ class Supervisor:
         now, clock = time.monotonic(), time.time()
         if verb == "start":
             return self._start(name, now, clock)
+        if name in self.broken:
+            self._take(name)
         one = self.units.get(name)
         if one is None:
-            raise self.broken.get(name) or VerbError(
-                "no-unit", f"there is no unit {name}", "see the verb status"
-            )
+            raise VerbError("no-unit", f"there is no unit {name}", "see the verb status")
         if verb == "restart":
-            one.read_spec()
+            self._read_again(one)
             unit.command_restart(one.record, now, clock)
         elif verb in ("stop", "remove"):
+            if one.refusal is not None:
+                one.read_state()  # it may have been mended; a stop works either way
             unit.command_stop(one.record)
             one.record.removing = verb == "remove"
         else:
@@ -139,11 +142,20 @@ class Supervisor:
         if self.paths.names().count(name) == 0:
             raise VerbError("no-unit", f"there is no unit {name}", "give its specification on standard input")
         one = self.units.get(name) or self._take(name)
-        one.read_spec()
+        self._read_again(one)
         if one.spec is None:
             raise VerbError("no-spec", f"unit {name} has no specification", "give it on standard input")
         unit.command_start(one.record, bool(one.living) and one.changed, now, clock)
         return self._commanded(one, "start")
+
+    def _read_again(self, one: Managed) -> None:
+        """Files may have been mended. Raises :class:`VerbError` when something can't begin with them."""
+        one.read_spec()
+        if one.refusal is not None:
+            one.read_state()
+        failure = one.fault or one.refusal
+        if failure is not None:
+            raise failure
 
     def _commanded(self, one: Managed, verb: str) -> dict[str, Any]:
         self.audit.note("command", one.name, verb=verb)
@@ -152,6 +164,8 @@ class Supervisor:
         try:
             one.write_state()
         except OSError as error:
+            if one.record.desired == unit.STOPPED:
+                return {"unit": one.report()}  # no room is no reason to go on; the report says it
             raise VerbError(
                 "not-written",
                 f"{verb} of {one.name} is under way, but not written down: {reason(error)}",
@@ -178,12 +192,8 @@ class Supervisor:
     def _take(self, name: str) -> Managed:
         try:
             one = Managed(name, self.around)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise VerbError(
-                "damaged",
-                f"a file of unit {name} in {self.paths.units} or {self.paths.run} can't be read: {error!r}",
-                "remove the unit's files when nothing of it runs any more, then run klops up again",
-            ) from error
+        except OSError as error:
+            raise system_error(error) from error
         self.units[name] = one
         self.broken.pop(name, None)
         return one

@@ -25,6 +25,8 @@ UNHEALTHY = "unhealthy"
 BACKOFF = "backoff"
 FAILED = "failed"
 RUNNING = "running"
+STATES = (STOPPED, STARTING, READY, UNHEALTHY, BACKOFF, FAILED)
+DESIRED = (RUNNING, STOPPED)
 
 #: What :func:`step` asks for.
 NOTHING = "nothing"
@@ -71,6 +73,12 @@ class Policy:
 
 def _like(name: str, default: Any, value: Any) -> Any:
     """A value of a record's file, if it is of the kind it has to be."""
+    if name == "vital":
+        if not isinstance(value, list) or any(
+            [type(part) for part in one] != [int, int, str] for one in value
+        ):
+            raise TypeError(f"{name} is no list of pid, start and name")
+        return value
     if name == "root":
         if value is not None and not (
             isinstance(value, list) and [type(part) for part in value] == [int, int]
@@ -122,6 +130,8 @@ class Record:
     log_from: int = 0
     #: what this generation was launched with: digest, secret, cards, tp, port, model
     running: dict[str, Any] = field(default_factory=dict)
+    #: pid, start and name of members without which this generation can't serve, once they are known
+    vital: list[list[Any]] = field(default_factory=list)
     #: this life of the container
     home: str = ""
     #: forget the unit as soon as nothing of it lives
@@ -139,7 +149,7 @@ class Record:
             raise VerbError(
                 "damaged",
                 f"the state of unit {value.get('name', '?')} can't be read: {error}",
-                "remove run/NAME.state.json when nothing of that unit runs any more, then run klops up again",
+                "run klops up: it is written anew",
             ) from error
         return made
 

@@ -6,13 +6,11 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from klops.agent import control, procs, store
 from klops.agent.errors import VerbError, system_error
-
-if TYPE_CHECKING:
-    from klops.agent.main import Options
+from klops.agent.options import Options, digest_of
 
 #: Seconds between looks while waiting, and between lines without a change.
 _LOOK = 0.2
@@ -75,8 +73,6 @@ def _known(paths: store.Paths) -> dict[str, Any]:
 
 
 def _status(paths: store.Paths, package: str) -> dict[str, Any]:
-    from klops.agent.main import digest_of
-
     known = _known(paths)
     return {
         "schema": store.SCHEMA,
@@ -93,8 +89,7 @@ def _status(paths: store.Paths, package: str) -> dict[str, Any]:
 
 def _stopped(paths: store.Paths, name: str, unit: dict[str, Any]) -> dict[str, Any]:
     """Wait until nothing of the lineage lives. Raises :class:`VerbError` when something can't be ended."""
-    spec = store.read_json(paths.spec(name)) or {}
-    deadline = time.monotonic() + float(spec.get("stop", {}).get("timeout", 30)) + _STOP_MARGIN
+    deadline = time.monotonic() + _stop_timeout(paths, name) + _STOP_MARGIN
     while True:
         if unit["desired"] != "stopped":
             raise VerbError(
@@ -116,6 +111,14 @@ def _stopped(paths: store.Paths, name: str, unit: dict[str, Any]) -> dict[str, A
         if now is None:
             return {**unit, "state": "stopped", "cpid": None, "start": None, "lineage": []}
         unit = now
+
+
+def _stop_timeout(paths: store.Paths, name: str) -> float:
+    """Seconds; the usual ones when the specification can't be read: its unit is stopped all the same."""
+    from klops.agent import ondisk
+
+    spec, _ = ondisk.attempt(ondisk.spec, paths, name)
+    return float((spec or {}).get("stop", {}).get("timeout", 30))
 
 
 def _wait(options: Options, paths: store.Paths, name: str) -> int:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from klops.agent import devices, procs, report, store
-
-if TYPE_CHECKING:
-    from klops.agent.main import Options
+from klops.agent.options import Options, digest_of
 
 
 def view(options: Options, package: str) -> dict[str, Any]:
     """The object that a verb prints."""
     if options.verb == "about":
-        from klops.agent.main import digest_of
-
         return {
             "agent": digest_of(package),
             "python": ".".join(str(part) for part in sys.version_info[:3]),

@@ -23,6 +23,14 @@ class Vital:
         """Another generation begins."""
         self._before, self._names = None, {}
 
+    def known(self) -> list[list[Any]]:
+        """Pid, start and name of each, for the record; empty until they are learnt."""
+        return [[pid, start, name] for (pid, start), name in self._names.items()]
+
+    def restore(self, known: Sequence[Sequence[Any]]) -> None:
+        """What an earlier supervisor had learnt: one that is gone by now is missed at once."""
+        self._names = {(pid, start): name for pid, start, name in known}
+
     def learn(
         self, living: Sequence[Process], processes: Mapping[int, Process], root: int, spec: Mapping[str, Any]
     ) -> None:

@@ -22,10 +22,13 @@ def demo(
     stop: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Remove the hosts that --keep made in DIR.")
     ] = None,
-    hosts: Annotated[int, typer.Option(metavar="N", help="How many: demo1 to demoN.")] = 1,
+    hosts: Annotated[
+        int | None, typer.Option(metavar="N", help="How many: demo1 to demoN; 1 unless said.")
+    ] = None,
     transport: Annotated[
-        str, typer.Option(metavar="ssh|local,...", help="How they are reached, dealt to them in turn.")
-    ] = "ssh",
+        str | None,
+        typer.Option(metavar="ssh|local,...", help="How they are reached, dealt to them in turn; else ssh."),
+    ] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(metavar="SPEC", help="A fault, such as card=1:dead or vllm=no-ready; repeatable."),
@@ -39,20 +42,36 @@ def demo(
     if keep and stop:
         raise UsageError("--keep and --stop exclude each other")
     if stop:
-        removed = sim.stop(stop, say=_say)
-        typer.echo(f"{stop}: {'removed' if removed else 'there is no rehearsal'}")
+        if not sim.stop(stop, say=_say):
+            raise UsageError(f"{stop}: there is no rehearsal", hint="name the folder that --keep was given")
+        typer.echo(f"{stop}: removed")
         return
-    faults, transports = fault or [], [word.strip() for word in transport.split(",")]
+    faults, count = fault or [], 1 if hosts is None else hosts
+    transports = [word.strip() for word in (transport or "ssh").split(",")]
     if keep:
         running = sim.running(keep)
         if running:
+            _refuse_another(running, hosts, None if transport is None else transports)
             sim.set_faults(running, faults)
             typer.echo(f"{keep}: faults now: {', '.join(faults) or 'none'}")
             return
-        made = sim.make(keep, hosts=hosts, transports=transports, fault_specs=faults, vllm=vllm, say=_say)
+        made = sim.make(keep, hosts=count, transports=transports, fault_specs=faults, vllm=vllm, say=_say)
         _explain(made)
         return
-    _tell(hosts, transports, faults, vllm)
+    _tell(count, transports, faults, vllm)
+
+
+def _refuse_another(running: Rehearsal, hosts: int | None, transports: list[str] | None) -> None:
+    """Of a rehearsal that runs only the faults can be replaced."""
+    from klops.errors import UsageError
+
+    have = [host.transport for host in running.hosts]
+    hint = f"klops demo --stop {running.directory}, then make it anew"
+    if hosts is not None and hosts != len(have):
+        raise UsageError(f"the rehearsal in {running.directory} has {len(have)} host(s)", hint=hint)
+    if transports is not None and have != [transports[i % len(transports)] for i in range(len(have))]:
+        text = f"the hosts of the rehearsal in {running.directory} are reached by {', '.join(have)}"
+        raise UsageError(text, hint=hint)
 
 
 def _tell(hosts: int, transports: list[str], faults: list[str], vllm: str) -> None:

@@ -11,13 +11,14 @@ from klops.yamlsource import Node
 
 #: Ansible's own names that resemble one of klops' and mean something else.
 _ANSIBLES = frozenset(
-    f"ansible_{name}"
-    for name in (
-        "become_exe become_flags ssh_args ssh_executable ssh_pipelining ssh_retries ssh_use_tty ssh_timeout "
-        "ssh_transfer_method ssh_host_key_checking ssh_pkcs11_provider host_key_checking hostname "
-        "connection_timeout connect_timeout command_timeout user_id user_dir user_uid user_gid user_shell "
-        "sftp_extra_args scp_extra_args ports hosts facts fact_path"
-    ).split()
+    (
+        *("ansible_become_exe", "ansible_become_flags", "ansible_ssh_args", "ansible_ssh_executable"),
+        *("ansible_ssh_pipelining", "ansible_ssh_retries", "ansible_ssh_use_tty", "ansible_hostname"),
+        *("ansible_ssh_transfer_method", "ansible_ssh_host_key_checking", "ansible_host_key_checking"),
+        *("ansible_connection_timeout", "ansible_connect_timeout", "ansible_command_timeout"),
+        *("ansible_user_id", "ansible_user_dir", "ansible_user_uid", "ansible_user_gid"),
+        *("ansible_user_shell", "ansible_sftp_extra_args", "ansible_scp_extra_args"),
+    )
 )
 #: How alike two names must be: one letter missing, too many, wrong or swapped with the next.
 _ALIKE = 0.9

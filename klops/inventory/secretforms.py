@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from klops.yamlsource import ScalarNode
 #: Seconds a command may take to print its secret; it may ask its user for a pass phrase.
 COMMAND_TIMEOUT = 120.0
 FORMS = ("env", "file", "command")
+#: Code of the error for a secret that is there, but can't be what it is needed for.
+UNUSABLE = "secret-unusable"
 
 
 def secret(value: Any) -> Secret:
@@ -41,6 +44,37 @@ def secret(value: Any) -> Secret:
         refuse("expected a list: the program and its arguments", "write {command: [PROGRAM, ARGUMENT]}")
     argv = [name(part) for part in given]
     return Secret(load=_once(_from_command(argv)), source=f"command {argv[0]}")
+
+
+def api_key(value: Any) -> Secret:
+    """A secret that is sent in a header line: control characters, a line break among them, can't be in it.
+
+    A written value is refused here, a deferred one when it is read.
+    """
+    found = secret(value)
+    if found.source == "value":
+        if _has_control(found.reveal()):
+            refuse("a key can't hold a line break or another control character", "write it in one line")
+        return found
+    return Secret(load=_without_control(found), source=found.source)
+
+
+def _without_control(given: Secret) -> Callable[[], str]:
+    def load() -> str:
+        value = given.reveal()
+        if _has_control(value):
+            raise UsageError(
+                f"what {given.source} gives holds a line break or another control character",
+                hint="a key is one line of printable characters",
+                code=UNUSABLE,
+            )
+        return value
+
+    return load
+
+
+def _has_control(value: str) -> bool:
+    return any(unicodedata.category(character) == "Cc" for character in value)
 
 
 def _beside(path: str, given: Any) -> Path:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from klops.errors import UsageError
 from klops.inventory import scalars
-from klops.inventory.secretforms import secret
+from klops.inventory.secretforms import UNUSABLE, api_key
 from klops.secret import Redactor, Secret
 
 Text = Annotated[str, BeforeValidator(scalars.text)]
@@ -28,6 +28,7 @@ PositiveSeconds = Annotated[float, BeforeValidator(scalars.positive_seconds)]
 AbsolutePath = Annotated[str, BeforeValidator(scalars.absolute)]
 Root = Annotated[str, BeforeValidator(scalars.folder)]
 OptionalPath = Annotated[str | None, BeforeValidator(scalars.optional(scalars.absolute))]
+ApiKey = Annotated[Secret | None, BeforeValidator(scalars.optional(api_key))]
 EnvName = Annotated[str, BeforeValidator(scalars.matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name"))]
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 ContainerName = Annotated[str, BeforeValidator(scalars.matching(_NAME, "a container's name"))]
@@ -222,7 +223,7 @@ class Service(Section):
     port: Annotated[int, BeforeValidator(scalars.between(1, 65535))] = 8000
     #: None: the service's name
     served_name: OptionalText = None
-    api_key: Annotated[Secret | None, BeforeValidator(scalars.optional(secret))] = None
+    api_key: ApiKey = None
     tp: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = "auto"
     cards: list[Index] | None = None
     #: flag without dashes -> text; True: the bare flag; False, None: left out; a list: values after one flag
@@ -268,7 +269,10 @@ class Settings(Section):
                     redactor.add(service.api_key)
 
     def missing_secrets(self, names: Collection[str]) -> list[UsageError]:
-        """For each of these services whose secret can't be had: which setting, why, and what to do."""
+        """For each of these services whose secret can't be had: which setting, why, and what to do.
+
+        Codes: ``secret-missing``, and ``secret-unusable`` for one that is there and can't be a key.
+        """
         found: list[UsageError] = []
         for name in names:
             secret = self.services[name].api_key
@@ -276,7 +280,7 @@ class Settings(Section):
                 if secret is not None:
                     secret.reveal()
             except UsageError as error:
-                found.append(
-                    UsageError(f"klops.services.{name}.api_key: {error.message}", hint=error.hint)
-                )
+                code = error.code if error.code == UNUSABLE else "secret-missing"
+                text = f"klops.services.{name}.api_key: {error.message}"
+                found.append(UsageError(text, hint=error.hint, code=code))
         return found

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from klops.cards.selection import legal_set
+from klops.cards.selection import legal_set, power_of_two
 from klops.errors import Location, Mistake, SourceErrors
 from klops.inventory.settings import Settings
 from klops.inventory.variables import SETTINGS
@@ -159,9 +159,8 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
             )
             if not service.cards:
                 yield path, f"{_dotted(path)} is empty", "name cards, or leave the setting out"
-            elif isinstance(service.tp, int) and service.tp > len(service.cards):
-                text = f"tp {service.tp} needs more than the {len(service.cards)} cards of {_dotted(path)}"
-                yield ("services", name, "tp"), text, "name more cards, or lower tp"
+            else:
+                yield from _unlike(name, service.tp, len(service.cards))
         elif isinstance(service.tp, int) and legal_set(service.tp, cards.indexes, cards.groups) is None:
             known = ", ".join(map(str, cards.indexes))
             text = f"tp {service.tp}: no group of {service.tp} cards among those in use ({known})"
@@ -175,6 +174,18 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         if shared := sorted(set(first.cards or ()) & set(second.cards or ())):
             text = f"the services {one} and {two} both have card {', '.join(map(str, shared))}"
             yield ("services", two, "cards"), text, "services of one host have disjoint cards"
+
+
+def _unlike(name: str, tp: int | str, count: int) -> Iterator[tuple[Path, str, str]]:
+    """A service runs on exactly the cards it names, so their number is its tensor parallel size."""
+    path: Path = ("services", name, "cards")
+    if isinstance(tp, int) and tp != count:
+        less = "more" if tp > count else "fewer"
+        text = f"tp {tp} needs {less} than the {count} cards of {_dotted(path)}"
+        yield ("services", name, "tp"), text, f"name {tp} cards, or set tp to {count}"
+    elif not isinstance(tp, int) and power_of_two(count) != count:
+        text = f"{_dotted(path)}: {count} cards make no tensor parallel group by themselves (1, 2, 4, 8)"
+        yield path, text, f"name another number of cards, or insist with tp: {count}"
 
 
 def _cut_short(settings: Settings, name: str) -> Iterator[tuple[Path, str, str]]:

@@ -22,9 +22,11 @@ from klops.playbook.nodes import (
     check_name,
     check_templates,
 )
-from klops.playbook.template import is_template, syntax_error
+from klops.playbook.template import is_template, literal, syntax_error
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest, to_python
 
+#: Keywords and parameters whose expressions are conditions.
+_CONDITIONS = ("when", "that")
 _COLLECTIONS = ("ansible.builtin.", "ansible.legacy.")
 #: Characters of parameters in the name of a task that has none.
 _SHOWN = 60
@@ -206,13 +208,29 @@ class TaskLoader:
         texts: list[str] = []
         for item in node.items if isinstance(node, SequenceNode) else (node,):
             text = as_text(item, key, self._mistakes)
-            if is_template(text):
-                hint = "it is an expression already: leave the braces out"
-                self._mistakes.add(item.location, f"{key} takes no {{{{ }}}}", hint)
-            elif problem := syntax_error(text, expression=True) if text else "":
-                self._mistakes.add(item.location, f"{key}: {problem}")
+            self._check_expression(item, key, text)
             texts.append(text)
         return tuple(texts)
+
+    def _check_expression(self, node: Node, key: str, text: str) -> None:
+        add = self._mistakes.add
+        if is_template(text):
+            hint = "it is an expression already: leave the braces out"
+            add(node.location, f"{key} takes no {{{{ }}}}", hint)
+        elif not isinstance(node, ScalarNode) or node.value is None:
+            return  # said already: it is no text at all
+        elif not text.strip():
+            add(node.location, f"{key} is empty", "write an expression, or leave it out")
+        elif problem := syntax_error(text, expression=True):
+            add(node.location, f"{key}: {problem}")
+        elif key in _CONDITIONS:
+            kind, right = literal(text), str(node.value).lower()
+            if kind not in ("", "bool"):
+                hint = "compare something, or write true or false"
+                add(node.location, f"{key}: {text} is {kind}, not true or false", hint)
+            elif node.plain and isinstance(node.value, bool) and not kind:
+                # in an expression the words of YAML 1.1 are names of variables
+                add(node.location, f"{key}: {text} is no expression", f"write {right}")
 
     def _loop(self, task: MappingNode) -> Any:
         node = task.get("loop")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from klops.actions.base import Plan
+from klops.actions.base import Change, Plan
 from klops.errors import HostUnreachable, KlopsError
 from klops.playbook.results import Status, TaskResult
 
@@ -22,13 +22,13 @@ class Item:
     result: TaskResult
 
 
-def failed(error: KlopsError, warnings: Sequence[str] = ()) -> TaskResult:
-    """The task ended with an error."""
+def failed(error: KlopsError, warnings: Sequence[str] = (), changes: Sequence[Change] = ()) -> TaskResult:
+    """The task ended with an error, after it had made ``changes``."""
     unreachable = isinstance(error, HostUnreachable)
     status = Status.UNREACHABLE if unreachable else Status.FAILED
     rc = {"rc": rc} if (rc := getattr(error, "rc", None)) is not None else {}
     values = {**_flags(status), **rc, "msg": error.message, "unreachable": unreachable}
-    return TaskResult(status, message=error.message, error=error, warnings=tuple(warnings), values=values)
+    return TaskResult(status, tuple(changes), error.message, 0.0, values, error, tuple(warnings))
 
 
 def skipped(condition: str) -> TaskResult:

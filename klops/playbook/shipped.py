@@ -11,6 +11,12 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _SHIPPED = (_PACKAGE / "shipped" / "playbooks", _PACKAGE.parent / "playbooks")
 
 
+def folders(kind: str) -> list[Path]:
+    """Where the files are that shipped playbooks name; ``kind`` is ``files`` or ``templates``."""
+    beside = (playbooks.parent / kind for playbooks in _SHIPPED)
+    return [folder for folder in beside if folder.is_dir()]
+
+
 def find(name: str, *, working_directory: Path | None = None) -> tuple[Path, str]:
     """The file of a command's playbook, such as ``up.yml``, and whose it is.
 

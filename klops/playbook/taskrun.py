@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from klops.actions.base import Context, Params, Plan, Probe, Progress, Seen, View
+from klops.actions.base import Change, Context, Params, Plan, Probe, Progress, Seen, View
 from klops.errors import ConnectionLost, HostUnreachable, Interrupted, KlopsError, TaskFailed
 from klops.playbook import params, waits
 from klops.playbook.conditions import failing
@@ -19,6 +19,7 @@ from klops.playbook.localfiles import read_local
 from klops.playbook.model import Play, Task
 from klops.playbook.outcome import Item, failed, merged, planned, skipped, unknown
 from klops.playbook.pending import NotKnown, Pending
+from klops.playbook.reach import Reach
 from klops.playbook.results import Status, TaskResult
 from klops.playbook.scope import Layer
 from klops.playbook.template import Templar, scope
@@ -77,6 +78,9 @@ class HostPlay:
     _looked: bool = False
     #: check mode, and an earlier task would have changed something or may have
     _tentative: bool = False
+    #: what the current task has changed and warned of so far
+    _done: list[Change] = field(default_factory=list)
+    _said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.replies = Replies(self._remote)
@@ -88,28 +92,32 @@ class HostPlay:
 
         Registers its result and facts, and notifies its handlers.
         """
-        self.ahead = ahead
+        self._done, self._said = [], []
         began = time.monotonic()
         try:
-            items = list(self._run_items(task, began))
+            items = list(self._run_items(task, ahead, began))
             result = merged(items, looped=task.loop is not None)
         except NotKnown as error:
             result = unknown(str(error))
         except Exception as error:
-            result = failed(self._as_klops_error(error, task))
+            result = failed(self._as_klops_error(error, task), self._said, self._done)
         result = replace(result, seconds=time.monotonic() - began)
         self._keep(task, result)
         return result
 
     # -- one task --------------------------------------------------------------------------------------------
 
-    def _run_items(self, task: Task, began: float) -> Iterator[Item]:
-        turns = self._turns(task)
-        for place, turn in enumerate(turns):
+    def _run_items(self, task: Task, ahead: Sequence[Task], began: float) -> Iterator[Item]:
+        turns = [(task, turn) for turn in self._turns(task)]
+        reach = Reach(len(turns))
+        for place, (_, turn) in enumerate(turns):
             if self.around.cancelled.is_set():
                 raise Interrupted("interrupted")
-            rest = [(task, later) for later in turns[place + 1 :]]
+            # as far as it looks ahead; behind the last turn are the tasks that follow
+            rest = turns[place + 1 : place + 1 + reach.turns]
+            self.ahead = ahead if place + 1 + reach.turns >= len(turns) else ()
             item = None if turn is _NO_ITEM else turn
+            done, said, forgotten = len(self._done), len(self._said), self.replies.forgotten
             try:
                 result = self._run_item(task, turn, rest, began)
             except NotKnown as error:
@@ -117,7 +125,8 @@ class HostPlay:
             except (HostUnreachable, Interrupted):
                 raise
             except KlopsError as error:
-                result = self._failed(error, task)
+                result = self._failed(error, task, self._said[said:], self._done[done:])
+            reach.after(changed=self.replies.forgotten != forgotten)
             yield Item(item, result)
 
     def _turns(self, task: Task) -> list[Any]:
@@ -189,10 +198,10 @@ class HostPlay:
     def _apply(
         self, task: Task, ready: Ready, plan: Plan, warnings: tuple[str, ...], began: float
     ) -> TaskResult:
-        said: list[str] = []
-        message = plan.message
+        message, said = plan.message, len(self._said)
+        self._said += warnings
         try:
-            added = self._carry_out(task, ready, plan, said, began)
+            added = self._carry_out(task, ready, plan, began)
         except ConnectionLost as lost:
             if self.around.cancelled.is_set():
                 raise
@@ -200,8 +209,8 @@ class HostPlay:
             message = "the connection was lost in mid-change; the host was asked again, and " + (
                 "the rest was done by a new plan" if again.steps else "nothing was left to do"
             )
-            added = self._carry_out(task, ready, again, said, began) if again.steps else dict(again.result)
-        return planned(plan, check=False, warnings=(*warnings, *said), added=added, message=message)
+            added = self._carry_out(task, ready, again, began) if again.steps else dict(again.result)
+        return planned(plan, check=False, warnings=self._said[said:], added=added, message=message)
 
     def _plan_again(self, task: Task, ready: Ready, lost: ConnectionLost) -> Plan:
         """After a lost connection: what is left to do. A change is never repeated without having looked."""
@@ -215,9 +224,7 @@ class HostPlay:
             raise again.failure
         return again
 
-    def _carry_out(
-        self, task: Task, ready: Ready, plan: Plan, said: list[str], began: float
-    ) -> dict[str, Any]:
+    def _carry_out(self, task: Task, ready: Ready, plan: Plan, began: float) -> dict[str, Any]:
         def progress(now: Progress) -> None:
             if self.around.cancelled.is_set():
                 raise Interrupted("interrupted")
@@ -228,7 +235,7 @@ class HostPlay:
         try:
             if plan.changes:
                 self.host.lock(self.play.become, self.settings)
-            context = Context(self._remote(), ready.view, progress, said.append)
+            context = Context(self._remote(), ready.view, progress, self._said.append, self._done)
             return task.action.apply(plan, context)
         finally:
             self.replies.forget()
@@ -317,12 +324,14 @@ class HostPlay:
             )
         )
 
-    def _failed(self, error: KlopsError, task: Task, warnings: tuple[str, ...] = ()) -> TaskResult:
+    def _failed(
+        self, error: KlopsError, task: Task, warnings: Sequence[str] = (), done: Sequence[Change] = ()
+    ) -> TaskResult:
         if self._tentative and error.code in _MAY_COME:
             return unknown(
                 f"as things are it would fail, but an earlier task may change that: {error.message}"
             )
-        return failed(self._placed(error, task), warnings)
+        return failed(self._placed(error, task), warnings, done)
 
     def _placed(self, error: KlopsError, task: Task) -> KlopsError:
         """Mistakes in what the author wrote say where that is."""

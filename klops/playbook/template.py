@@ -129,6 +129,16 @@ def syntax_error(text: str, *, expression: bool = False) -> str:
     return ""
 
 
+def literal(expression: str) -> str:
+    """The type of an expression that is a literal, such as ``str`` or ``bool``; "" for any other."""
+    (output,) = _expression_tree(expression).body
+    assert isinstance(output, nodes.Output)  # noqa: S101 - made so by _expression_tree
+    (found,) = output.nodes
+    if isinstance(found, nodes.Const):
+        return type(found.value).__name__
+    return type(found).__name__.lower() if isinstance(found, nodes.Literal) else ""
+
+
 def names(value: Any, *, expression: bool = False) -> Set[str]:
     """Names of variables that the templates in ``value`` mention, in depth. Wrong syntax mentions none."""
     if isinstance(value, str):

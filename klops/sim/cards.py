@@ -44,24 +44,51 @@ class Numbers:
     slot: int = 0
 
 
+_PAIRS = (
+    *((_TTY, first) for first in _FIRSTS),
+    *((_VCS, offset + first) for offset in (0, 64, 128) for first in _FIRSTS),
+)
+#: Blocks of numbers, and so hosts of all rehearsals of this machine together.
+MOST = len(_PAIRS)
+
+
+def free() -> int:
+    """How many hosts more there are numbers for just now."""
+    return sum(not _taken(_claim_of(major, first)) for major, first in _PAIRS)
+
+
 def claim(directory: Path) -> Numbers:
     """A block of numbers that no other rehearsal on this machine uses; :class:`UsageError` when all are."""
     CLAIMS.mkdir(exist_ok=True)
-    pairs = [(_TTY, first) for first in _FIRSTS]
-    pairs += [(_VCS, offset + first) for offset in (0, 64, 128) for first in _FIRSTS]
-    for slot, (major, first) in enumerate(pairs):
-        block = Numbers(major, first, slot)
-        path = CLAIMS / f"{block.major}-{block.first}"
-        with contextlib.suppress(FileNotFoundError):
-            if not (Path(path.read_text(encoding="utf-8")) / "rehearsal.json").exists():
-                path.unlink()  # left by a rehearsal that is gone
+    for slot, (major, first) in enumerate(_PAIRS):
+        path = _claim_of(major, first)
+        if not _taken(path):
+            path.unlink(missing_ok=True)  # left by a rehearsal that is gone
         with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
             file.write(str(directory))
-            return block
-    raise UsageError(
-        f"all {len(pairs)} rehearsal hosts that fit on one machine are in use",
+            return Numbers(major, first, slot)
+    raise no_room(0)
+
+
+def no_room(left: int) -> UsageError:
+    """The error for more hosts than there are numbers left for."""
+    taken = f"all {MOST}" if not left else f"all but {left} of {MOST}"
+    return UsageError(
+        f"{taken} rehearsal hosts that fit on one machine are in use",
         hint=f"{CLAIMS} names their folders: end those no longer needed with `klops demo --stop DIR`",
     )
+
+
+def _claim_of(major: int, first: int) -> Path:
+    return CLAIMS / f"{major}-{first}"
+
+
+def _taken(path: Path) -> bool:
+    """Whether a claim is that of a rehearsal which still is there."""
+    try:
+        return (Path(path.read_text(encoding="utf-8")) / "rehearsal.json").exists()
+    except FileNotFoundError:
+        return False
 
 
 def release(directory: Path) -> None:

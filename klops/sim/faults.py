@@ -76,6 +76,9 @@ def _add(spec: str, found: dict[str, Any]) -> None:
         found["all_pairs"] = "addr_window"
     elif spec.startswith("vllm=") and spec[5:] in VLLM_KINDS:
         found["vllm"] = spec[5:]
+    elif outside := _outside(spec):
+        hint = f"a rehearsal host has the cards 0 to {CARDS - 1}"
+        raise UsageError(f"fault {spec!r}: there is no card {outside}", hint=hint)
     elif match := re.fullmatch(r"card=([0-7]):(.+)", spec):
         found["cards"].append({"card": int(match[1]), **_card_fault(spec, match[2])})
     elif (match := re.fullmatch(r"pair=([0-7]),([0-7]):error", spec)) and match[1] != match[2]:
@@ -85,6 +88,13 @@ def _add(spec: str, found: dict[str, Any]) -> None:
         found["groups"].append({"size": int(match[1]), "kind": "error"})
     else:
         raise _unknown(spec)
+
+
+def _outside(spec: str) -> str:
+    """The first card that a spec names and no host has, "" when there is none."""
+    match = re.match(r"(?:card|pair)=(\d+)(?:,(\d+))?:", spec)
+    numbers = [number for number in match.groups() if number] if match else []
+    return next((number for number in numbers if int(number) >= CARDS), "")
 
 
 def _card_fault(spec: str, text: str) -> dict[str, Any]:

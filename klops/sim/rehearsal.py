@@ -99,6 +99,8 @@ def stop(directory: Path, say: Say = lambda _: None) -> bool:
 
 
 def _check(directory: Path, hosts: int, transports: Sequence[str]) -> None:
+    if not 1 <= hosts <= cards.MOST:
+        raise UsageError(f"{hosts} hosts can't be made", hint=f"from 1 to {cards.MOST} fit on one machine")
     _need_root()
     if load(directory) is not None:
         raise UsageError(f"{directory} already is a rehearsal", hint=f"klops demo --stop {directory}")
@@ -107,8 +109,8 @@ def _check(directory: Path, hosts: int, transports: Sequence[str]) -> None:
             f"{directory} is too long for the unix sockets in it",
             hint=f"at most {LONGEST_DIRECTORY} bytes",
         )
-    if hosts < 1:
-        raise UsageError(f"{hosts} hosts: at least one is needed")
+    if hosts > (left := cards.free()):
+        raise cards.no_room(left)
     for transport in transports:
         if transport not in TRANSPORTS:
             raise UsageError(f"unknown transport {transport!r}", hint=" or ".join(TRANSPORTS))

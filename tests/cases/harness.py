@@ -15,6 +15,7 @@ A case, ``tests/cases/<action>/<case>.yml``::
     failure: task-failed                    # the code of the failure; or
     unknown: text / skipped: text           # a piece of the reason, or true
     message: text                           # a piece of the message (of the failure, where there is one)
+    warns: text                             # a piece of one of the plan's warnings
     result: {key: value}                    # a part of the plan's result
     then: {digest: ...}                     # what the host reports afterwards, over `replies`: no more
     changes not_idempotent: reason                  # instead of `then`
@@ -27,10 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from klops.actions.base import Action, Plan, Seen, View
+from klops.inventory.settings import Settings
 from klops.inventory.validate import build_settings
 from klops.playbook.params import read, render
 from klops.playbook.scope import Layer, Scope
@@ -41,7 +44,7 @@ from klops.yamlsource import MappingNode, Node, load_file, to_python
 HERE = Path(__file__).parent
 OUTCOMES = ("steps", "changes", "failure", "unknown", "skipped")
 GIVEN = ("action", "params", "settings", "variables", "check", "files", "replies", "base")
-KEYS = frozenset([*OUTCOMES, *GIVEN, "message", "result", "then", "not_idempotent"])
+KEYS = frozenset([*OUTCOMES, *GIVEN, "message", "warns", "result", "then", "not_idempotent"])
 
 
 def cases() -> list[Path]:
@@ -80,6 +83,11 @@ class Case:
         """``action/case``."""
         return f"{self.path.parent.name}/{self.path.stem}"
 
+    @cached_property
+    def typed_settings(self) -> Settings:
+        """The settings, once: to compare two would read their secrets, which a case may lack on purpose."""
+        return build_settings(self.settings)
+
     def plan(self, action: Action[Any], replies: Mapping[str, Any]) -> Plan:
         """What the action plans when the host reports ``replies``."""
         variables: Scope = scope(Layer(self.given.get("variables") or {}, templates=True))
@@ -87,7 +95,7 @@ class Case:
         params = render(action, read(action, self.nodes), templar)
         view = View(
             host="h",
-            settings=build_settings(self.settings),
+            settings=self.typed_settings,
             variables=variables,
             render=templar.text,
             check=bool(self.given.get("check", False)),

@@ -33,6 +33,8 @@ def test_case(path: Path) -> None:
     assert path.parent.name == action.name, "a case lives in the folder of its action"
     replies = given.get("replies") or {}
     plan = outcome(case, action, replies)
+    if "warns" in given:
+        assert any(given["warns"] in text for text in plan.warnings), plan.warnings
     if plan.failure is not None:
         failure = plan.failure
         assert given.get("failure") == failure.code, f"{failure.code}: {failure}"

@@ -109,6 +109,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is(make_rehearsal: MakeR
     directory = Path("/tmp/klops-never")
     for wrong in (
         {"hosts": 0},
+        {"hosts": 200},
         {"transports": ["telnet"]},
         {"fault_specs": ["vllm=stal"]},
         {"vllm": "llama"},

@@ -34,7 +34,8 @@ def test_what_is_read() -> None:
     [
         ("vllm=stal", "vllm=stall"),
         ("card=6:nodemissing", "card=6:node-missing"),
-        ("card=9:dead", "card=1:dead"),
+        ("card=9:dead", "the cards 0 to 7"),
+        ("pair=2,8:error", "the cards 0 to 7"),
         ("pair=2,2:error", "pair=2,6:error"),
         ("card=2:wrong:11/10", "card=2:wrong:3/10@1MiB"),
         ("card=4:slow:1.5", "card=4:slow:0.7"),

@@ -21,6 +21,7 @@ from klops.inventory.settings import Service, Settings
 from klops.playbook.keywords import PLAY_KEYWORDS, TASK_KEYWORDS
 from klops.playbook.load import load_playbook
 from klops.secret import Redactor
+from klops.sim.faults import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*/*.md"))]
@@ -199,6 +200,14 @@ def test_every_keyword_and_module_is_in_the_table(language: str) -> None:
             supported |= set(re.findall(r"`([^`]+)`", cell))
     assert set(PLAY_KEYWORDS | TASK_KEYWORDS) <= supported
     assert set(catalog()) <= supported
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_kind_of_fault_is_in_the_table(language: str) -> None:
+    text = (ROOT / "docs" / language / "commands.md").read_text("utf-8")
+    table = text.partition("| `--fault` | |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    assert sorted(spec for cell in rows for spec in re.findall(r"`([^`]+)`", cell)) == sorted(EXAMPLES)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

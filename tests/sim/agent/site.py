@@ -41,6 +41,8 @@ class Site:
         self.root = folder / "root"
         self.python = python
         self.holds: list[subprocess.Popen[bytes]] = []
+        #: one port, for specifications that are to be the same
+        self.port = free_port()
         self.env = {
             "PATH": f"{folder / 'bin'}:{os.defpath}",
             "HOME": str(folder),

@@ -6,13 +6,17 @@ import http.server
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from klops.remote.base import Remote, Stream
+from klops.actions.base import Context, View
+from klops.actions.command import RunCommand
+from klops.inventory.settings import Settings
+from klops.remote.base import Completed, Remote, Stream
 from klops.remote.fake import FakeRemote
 from klops.remote.local import LocalRemote
 from tests.unit.playbook.support import Lab, Ran
@@ -132,6 +136,19 @@ def test_command(here: Here, host: Path) -> None:
     assert sorted(path.name for path in host.iterdir()) == ["$HOME", "a file"]
     assert ran.task(5).values["rc"] == 3
     assert ran.task(5).message.endswith("ended with 3: why")
+
+
+def test_command_tells_that_its_output_was_cut() -> None:
+    class Talkative(FakeRemote):
+        def run(self, argv: Sequence[str], **given: Any) -> Completed:
+            return replace(super().run(argv, **given), truncated=True)
+
+    warned: list[str] = []
+    view = View("h", Settings(), {}, str)
+    context = Context(Talkative().on("seq", "1\n"), view, lambda now: None, warned.append)
+    step = RunCommand(("seq", "9"))
+    assert (step.carry_out(context) or {})["truncated"] is True
+    assert warned == ["seq said more than 32 MiB: what is beyond that is not registered"]
 
 
 def test_wait_for_a_path_and_a_port(here: Here, host: Path, server: str) -> None:

@@ -1,20 +1,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from klops.actions import services_wait
-from klops.actions.services_steps import CheckFree, RecordStopped, StartUnit, Verb
+from klops.actions.base import Progress
+from klops.actions.services_steps import CheckFree, RecordStopped, StartUnit, Verb, spec_text
 from klops.actions.services_wait import Lines, WaitReady
-from klops.errors import AgentError, AuthenticationFailed, ConnectionLost, HostUnreachable, TaskFailed
+from klops.errors import (
+    AgentError,
+    AuthenticationFailed,
+    ConnectionLost,
+    HostUnreachable,
+    Interrupted,
+    TaskFailed,
+)
 from klops.inventory.settings import Settings
 from klops.remote.base import Reply
 from klops.remote.fake import Call, reply
 
 from .support import SETTINGS, Stage
 
-WHERE = Settings.model_validate(SETTINGS)
+MAIN = {**SETTINGS["services"]["main"], "start_timeout": 60}
+WHERE = Settings.model_validate({**SETTINGS, "services": {"main": MAIN}})
 SPEC = {
     "name": "main",
     "argv": ["vllm", "serve", "/m"],
@@ -33,9 +43,21 @@ def test_start_sends_the_secret_on_standard_input_only() -> None:
     assert json.loads(call.stdin) == {"spec": SPEC, "secrets": {"VLLM_API_KEY": 'S3cr3t-é"$x'}}
     assert "S3cr3t" not in call.text
     assert "S3cr3t" not in repr(step)
+    assert [p.message for p in stage.progress] == ["starting main"]
     change = step.change()
     assert change.what == "start main: vllm serve /m on cards 4,5 (TP=2)"
     assert "S3cr3t" not in f"{change}"
+
+
+def test_a_start_that_ends_what_runs_is_called_a_restart() -> None:
+    stage = Stage()
+    stage.remote.on(" start main", '{"state": "starting"}')
+    old = {**SPEC, "digest": "0"}
+    step = StartUnit(WHERE, {**SPEC, "digest": "1"}, {}, "argv changed", spec_text(old), "ready, pid 4020")
+    assert step.change().what.startswith("restart main (ready, pid 4020; argv changed): vllm serve /m on ")
+    assert step.change().before == step.change().after, "the digest is no part of the diff"
+    step.carry_out(stage.ctx)
+    assert [p.message for p in stage.progress] == ["restarting main"]
 
 
 def test_the_agents_own_error_is_passed_on() -> None:
@@ -104,7 +126,7 @@ def wait(stage: Stage, *answers: Reply | Exception) -> object:
         return left.pop(0)
 
     stage.remote.on(" wait main --timeout ", answer)
-    return WaitReady(WHERE, "h", "main", 60).carry_out(stage.ctx)
+    return WaitReady(WHERE, "h", "main").carry_out(stage.ctx)
 
 
 def out(*lines: dict[str, object], rc: int = 0, stderr: str = "") -> Reply:
@@ -133,12 +155,14 @@ def test_progress_is_passed_on() -> None:
         stage,
         out(
             {"state": "starting", "line": "Loading safetensors: 50%", "percent": 50, "restarts": 0},
+            {"state": "starting", "line": "Loading safetensors: 100%", "percent": 100, "restarts": 1},
             {"state": "starting", "line": "x", "percent": None, "restarts": 2},
             {"state": "ready", "line": "", "percent": None},
         ),
     )
     assert [(p.message, p.percent) for p in stage.progress] == [
         ("main starting: Loading safetensors: 50%", 50.0),
+        ("main starting, restarted once: Loading safetensors: 100%", None),
         ("main starting, restarted 2 times: x", None),
         ("main ready", None),
     ]
@@ -172,10 +196,28 @@ def test_a_failed_service_shows_why() -> None:
 
 
 def test_out_of_time() -> None:
-    with pytest.raises(TaskFailed, match="not ready within 60 s: starting; its last line: Loading") as raised:
-        wait(Stage(), out({"state": "starting", "line": "Loading"}, rc=3))
+    with pytest.raises(TaskFailed) as raised:
+        wait(Stage(), out({"state": "starting", "line": "Loading", "restarts": 1}, rc=3))
+    assert raised.value.message == (
+        "main is not ready after 90 s (start_timeout 60 s, 30 s of grace): starting, restarted once; "
+        "its last line: Loading; the agent restarts what isn't ready after 60 s, at most 5 times in a row"
+    )
     assert raised.value.code == "service-timeout"
     assert "start_timeout" in raised.value.hint
+
+
+@pytest.mark.parametrize("answer", [ConnectionLost("closed"), out(rc=143)])
+def test_an_interrupted_wait_says_that_the_service_goes_on(answer: Reply | Exception) -> None:
+    stage = Stage()
+    stage.remote.on(" wait main --timeout ", answer)
+
+    def cancelled(_: Progress) -> None:
+        raise Interrupted("interrupted")
+
+    ctx = replace(stage.ctx, progress=cancelled)
+    with pytest.raises(Interrupted, match="interrupted; main goes on starting there") as raised:
+        WaitReady(WHERE, "h", "main").carry_out(ctx)
+    assert raised.value.hint == "klops status h"
 
 
 def test_a_wait_that_breaks_is_not_taken_for_ready() -> None:

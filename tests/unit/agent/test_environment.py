@@ -93,7 +93,7 @@ def test_the_program_is_looked_for_beside_the_interpreter_first(
         environment.find_program("vllm", "/nowhere")
 
 
-def test_shutdown_timeout_is_passed_where_the_installed_vllm_knows_it(
+def test_flags_are_passed_where_the_installed_vllm_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python3"))
@@ -101,12 +101,19 @@ def test_shutdown_timeout_is_passed_where_the_installed_vllm_knows_it(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "vllm").touch(mode=0o755)
     argv = ["vllm", "serve", "/m"]
-    assert environment.with_shutdown_timeout(argv, 30) == argv
+    assert environment.with_known_flags(argv, 30) == argv
     source = tmp_path / "lib" / "python3.10" / "site-packages" / "vllm" / "engine" / "arg_utils.py"
     source.parent.mkdir(parents=True)
     source.write_text("parser.add_argument('--port')")
-    assert environment.with_shutdown_timeout(argv, 30) == argv
+    assert environment.with_known_flags(argv, 30) == argv
     source.write_text("'--shutdown-timeout',")
-    assert environment.with_shutdown_timeout(argv, 30) == [*argv, "--shutdown-timeout", "20"]
+    assert environment.with_known_flags(argv, 30) == [*argv, "--shutdown-timeout", "20"]
     for mine in ([*argv, "--shutdown-timeout=5"], [*argv, "--shutdown-timeout", "5"], ["/bin/server", "-x"]):
-        assert environment.with_shutdown_timeout(mine, 30) == mine
+        assert environment.with_known_flags(mine, 30) == mine
+    source = source.parents[1] / "entrypoints" / "openai" / "cli_args.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("    disable_access_log_for_endpoints: str | None = None")
+    added = [*argv, "--shutdown-timeout", "20", "--disable-access-log-for-endpoints", "/health"]
+    assert environment.with_known_flags(argv, 30) == added
+    mine = [*argv, "--shutdown-timeout", "5", "--disable_uvicorn_access_log"]
+    assert environment.with_known_flags(mine, 30) == mine

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from klops.agent import identity
-from klops.agent.errors import VerbError
 from klops.agent.lineage import Lineage, owners
 from klops.agent.procs import Process
 
@@ -124,12 +123,14 @@ def test_a_line_that_was_cut_short_spoils_no_other(lineage: Lineage) -> None:
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"closed": "x"}', '{"boot": "", "ns": null, "pid": 1}'])
-def test_a_damaged_line_is_named(lineage: Lineage, line: str) -> None:
+def test_a_damaged_line_is_known_and_the_others_count(lineage: Lineage, line: str) -> None:
     with Path(lineage.path).open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(VerbError, match="has a line that can't be read") as caught:
-        Lineage(lineage.path)
-    assert caught.value.code == "damaged"
+    lineage.record(process(21, 20, 20), 1)
+    again = Lineage(lineage.path)
+    assert again.damaged == [line]
+    assert again.members == lineage.members
+    assert again.root() == [20, 200]
 
 
 def test_what_is_on_disk_is_read_back_but_not_from_another_boot(

@@ -10,7 +10,8 @@ import pytest
 
 from klops.agent import procs, store, strays
 from klops.agent.audit import Audit
-from klops.agent.managed import Managed, Surroundings
+from klops.agent.kept import Surroundings
+from klops.agent.managed import Managed
 from klops.agent.procs import Process
 from klops.agent.trouble import Troubles
 from tests.waiting import until

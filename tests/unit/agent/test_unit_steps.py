@@ -219,7 +219,16 @@ def test_a_record_of_another_version_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [{"root": [1]}, {"root": 7}, {"crashes": 1}, {"crashes": ["x"]}, {"since": []}, {"state": None}]
+    "damage",
+    [
+        {"root": [1]},
+        {"root": 7},
+        {"crashes": 1},
+        {"crashes": ["x"]},
+        {"since": []},
+        {"state": None},
+        {"vital": [7]},
+    ],
 )
 def test_a_damaged_record_is_named(damage: dict[str, Any]) -> None:
     with pytest.raises(VerbError, match="state of unit llm") as caught:

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 import structlog
 
+import klops
 from klops.cli.main import run
 from klops.remote import agentpackage
 
+#: where this klops is imported from, installed or not
+CHECKOUT = Path(klops.__file__).parent.parent
 KEY = "S3cr3t-é\"$x y'z"
 #: `exec` runs the command right here, so "inside the container" is this machine too
 DOCKER = """#!/bin/sh

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import psutil
 import pytest
 
 from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
 from klops.remote.base import OnOutput, Reply
 from klops.remote.fake import FakeRemote, reply
-from tests.unit.cli.conftest import LocalHost
+from tests.unit.cli.conftest import CHECKOUT, LocalHost
+from tests.waiting import until
 
 RUNNING = json.dumps([{"Id": "1", "State": {"Status": "running"}}])
 LOG = b"".join(b"%04d line\n" % n for n in range(300))
@@ -137,3 +142,28 @@ def test_an_agent_that_does_not_answer(
     assert rc == 1
     assert "the agent in container klops did not answer" in err
     assert "klops up here" in err
+
+
+def followers(host: LocalHost) -> list[int]:
+    """Processes of the agent that follow a log of this host."""
+    found = [(p.pid, p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    return [pid for pid, argv in found if "--while-stdin" in argv and str(host.root) in argv]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_follows_on_when_klops_is_gone(host: LocalHost, number: signal.Signals) -> None:
+    host.container()
+    host.agent()
+    (host.root / "log").mkdir()
+    (host.root / "log" / "tiny.log").write_text("one line\n")
+    command = [sys.executable, "-m", "klops", "logs", "here", "-f", "-i", str(host.home / "hosts.yml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHECKOUT) as klops:
+        assert klops.stdout is not None
+        try:
+            assert klops.stdout.readline() == b"one line\n"
+            assert followers(host)
+            klops.send_signal(number)
+            assert klops.wait(20) == (130 if number == signal.SIGINT else -number)
+        finally:
+            klops.kill()
+    until(lambda: not followers(host), timeout=10, what="the agent saw the end of its input")

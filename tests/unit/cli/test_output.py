@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import klops
 from klops.errors import AgentError
 from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun
 from klops.ui.outlet import READER_GONE
-from tests.unit.cli.conftest import LocalHost
+from tests.unit.cli.conftest import CHECKOUT, LocalHost
 
-#: where this klops is imported from, installed or not
-CHECKOUT = Path(klops.__file__).parent.parent
 PLAYBOOK = """\
 - hosts: all
   tasks:

@@ -53,10 +53,8 @@ def test_graph(write: Write) -> None:
 def test_check(write: Write) -> None:
     write(FLEET)
     assert run("check") == "ok: 1 host, 3 groups, 1 service\n"
-    assert json.loads(run("check", "-o", "json")) == {
-        **{"ok": True, "hosts": 1, "groups": 3, "services": 1},
-        "warnings": [],
-    }
+    counts = {"hosts": 1, "groups": 3, "services": 1}
+    assert json.loads(run("check", "-o", "json")) == {"ok": True, **counts, "warnings": []}
     with pytest.raises(SourceErrors, match=r"-e: unknown setting klops\.rot"):
         run("check", "-e", '{"klops": {"rot": 1}}')
 

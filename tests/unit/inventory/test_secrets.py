@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from klops.errors import UsageError
+from klops.errors import SourceErrors
 from klops.inventory.masking import masked
 from klops.inventory.secretforms import secret
 from klops.secret import MASK, Redactor, Secret
@@ -63,6 +63,27 @@ def test_a_secret_that_cannot_be_read_names_its_setting_and_stops_nobody_who_loo
     assert missing.message.startswith("klops.services.s.api_key: ")
     assert message in missing.message
     assert missing.hint
+
+
+def test_a_key_with_a_line_break_is_refused_where_it_is_written(write: Write) -> None:
+    for value in ('"made\\nup"', '"made\\tup"', '"made up\\x7f"'):
+        with pytest.raises(SourceErrors, match=r"api_key: a key can't hold a line break") as caught:
+            write(FLEET % value).settings("h")
+        assert caught.value.mistakes[0].location.line == 1
+        assert "made" not in str(caught.value)
+
+
+def test_a_key_with_a_line_break_is_refused_when_it_is_read(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key.txt").write_text("made\r\nup\n", encoding="utf-8")
+    monkeypatch.setenv("MADE_UP_KEY", "made up\n")
+    for form in ("{file: key.txt}", "{env: MADE_UP_KEY}"):
+        settings = write(FLEET % form).settings("h")
+        settings.resolve_secrets(Redactor())
+        (unusable,) = settings.missing_secrets(["s"])
+        assert unusable.code == "secret-unusable"
+        assert "made" not in f"{unusable} {unusable.hint}"
 
 
 def test_a_command_that_fails_is_not_asked_again(write: Write, tmp_path: Path) -> None:

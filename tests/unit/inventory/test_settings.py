@@ -215,6 +215,14 @@ def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str
             "tp 2 needs more than the 1 cards of klops.services.a",
         ),
         (
+            "{services: {a: {model: /m, cards: [0, 1, 2], tp: 2}}}",
+            "tp 2 needs fewer than the 3 cards of klops.services.a.cards (name 2 cards, or set tp to 3)",
+        ),
+        (
+            "{services: {a: {model: /m, cards: [0, 1, 2]}}}",
+            "klops.services.a.cards: 3 cards make no tensor parallel group by themselves (1, 2, 4, 8) (name an",
+        ),
+        (
             "{services: {a: {model: /m, tp: 16}}}",
             "tp 16: no group of 16 cards among those in use (0, 1, 2, 3, 4, 5, 6, 7) (lower tp, or see",
         ),

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from klops.actions.base import Probe
+from klops.actions.base import Probe, registry
+from klops.actions.catalog import GENERIC, OWN, actions_of
 from klops.errors import TaskFailed, UsageError
 from klops.playbook.host import MAX_AGE, Replies
+from klops.playbook.load import load_playbook
 from klops.playbook.localfiles import read_local
 from klops.playbook.shipped import find
 from klops.remote.fake import FakeRemote
@@ -42,6 +44,19 @@ def test_own_playbooks_win_over_shipped_ones(tmp_path: Path) -> None:
     assert find("up.yml", working_directory=tmp_path) == (own, "local")
     with pytest.raises(UsageError, match="no playbook none"):
         find("none.yml", working_directory=tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["playbooks", "elsewhere"])
+def test_a_copy_of_a_shipped_playbook_finds_the_shipped_template(tmp_path: Path, folder: str) -> None:
+    shipped, _ = find("up.yml", working_directory=tmp_path)
+    own = tmp_path / folder / "up.yml"
+    own.parent.mkdir()
+    own.write_bytes(shipped.read_bytes())
+    load_playbook(own, registry([action for module in (*GENERIC, *OWN) for action in actions_of(module)]))
+    name = "host-readme.txt.j2"
+    assert read_local(own, "templates", name) == read_local(shipped, "templates", name)
+    (own.parent / name).write_text("my own")
+    assert read_local(own, "templates", name) == b"my own"
 
 
 def test_local_files_are_looked_for_beside_the_playbook(tmp_path: Path) -> None:

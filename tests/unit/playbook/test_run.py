@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from klops.playbook.events import Event, HostDropped, RunFinished, TaskProgress,
 from klops.playbook.results import Status
 from klops.remote.fake import reply
 from klops.secret import Secret
-from tests.unit.playbook.support import GENERIC_ACTIONS, Files, Lab
+from tests.unit.playbook.support import ABSENT, GENERIC_ACTIONS, Files, Lab
 
 THREE = "all: {hosts: {h1: , h2: , h3: }}"
 
@@ -103,6 +104,33 @@ def test_turns_of_a_loop_are_read_together(lab: Lab) -> None:
     assert ran.batches == 1
 
 
+def loop_of_files(lab: Lab, count: int, changed: Callable[[int], bool]) -> tuple[int, int]:
+    """Remote commands and single reads that a loop of file tasks takes; some are there as they must be."""
+    made = Lab(lab.folder)
+    present = {f"/f{n}": f"text{n}" for n in range(count) if not changed(n)}
+    Files(made.host(), **present)
+    items = [{"n": n} for n in range(count)]
+    ran = made.tasks(
+        f"- copy: {{content: 'text{{{{ item.n }}}}', dest: '/f{{{{ item.n }}}}'}}\n  loop: {items}\n"
+        "- copy: {content: x, dest: /last}"
+    )
+    assert ran.statuses() == ["changed", "changed"]
+    return ran.batches, sum(call.kind == "read" for call in made.host().log)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [lambda n: True, lambda n: n % 2 == 0, lambda n: n % 5 == 4, lambda n: n == 0],
+    ids=["all", "every second", "every fifth", "the first"],
+)
+def test_the_cost_of_a_loop_with_changes_is_linear(lab: Lab, changed: Callable[[int], bool]) -> None:
+    for count in (20, 160):
+        commands, reads = loop_of_files(lab, count, changed)
+        assert commands <= 2 * count + 10
+        # three a file: ahead of all changes, in its turn, and in vain no more than twice that
+        assert reads <= 3 * 4 * count + 10
+
+
 # -- conditions and variables --------------------------------------------------------------------------------
 
 
@@ -112,8 +140,8 @@ def test_turns_of_a_loop_are_read_together(lab: Lab) -> None:
         ("true", "ok"),
         ("1 == 2", "skipped"),
         ("missing is defined", "skipped"),
-        ("'\"yes\"'", "failed"),
-        ("1", "failed"),
+        ("true and 'yes'", "failed"),
+        ("1 + 0", "failed"),
         ("missing", "failed"),
     ],
 )
@@ -367,6 +395,29 @@ def test_a_failed_host_drops_out_and_the_others_go_on(lab: Lab) -> None:
     recap = ran.result.recap()
     assert recap["h1"]["changed"] == 1
     assert recap["h3"]["unreachable"] == 1
+
+
+def test_a_failed_task_lists_what_it_had_changed_before(lab: Lab) -> None:
+    lab.host().on(lambda call: call.kind == "read", ABSENT)
+    lab.host().on("mkdir").on("chown 5", reply(rc=1, stderr="not permitted"))
+    ran = lab.tasks("- file: {path: /a, state: directory, owner: '5'}")
+    assert ran.statuses() == ["failed"]
+    assert [change.what for change in ran.task(0).changes] == ["make folder /a (0755)"]
+
+
+def test_a_failed_turn_lists_its_own_changes_only(lab: Lab) -> None:
+    lab.host().on(lambda call: call.kind == "read", ABSENT)
+    lab.host().on("mkdir").on("chown").on("chown 5:6 -- /b", reply(rc=1, stderr="not permitted"))
+    ran = lab.tasks(
+        "- file: {path: '{{ item }}', state: directory, owner: '5', group: '6'}\n  loop: [/a, /b, /c]"
+    )
+    assert [change.what for change in ran.task(0).changes] == [
+        "make folder /a (0755)",
+        "owner of /a: 5:6",
+        "make folder /b (0755)",
+        "make folder /c (0755)",
+        "owner of /c: 5:6",
+    ]
 
 
 def test_a_lost_connection_is_followed_by_a_look_and_a_new_plan(lab: Lab) -> None:

@@ -1,0 +1,35 @@
+"""A record made anew from what is left when a unit's state file is damaged, gone, or a newer klops' own."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from klops.agent import unit
+from klops.agent.lineage import Lineage
+from klops.agent.procs import Process
+from klops.agent.unit import Record, Seen
+
+
+def rebuilt(
+    name: str,
+    lineage: Lineage,
+    processes: dict[int, Process],
+    running: Mapping[str, Any],
+    seen: Seen,
+    why: str,
+) -> Record:
+    """What lives is kept and checked as if just started; of a unit that doesn't live nothing is guessed.
+
+    ``running`` is what the unit's files say of it: a living one counts as launched with that.
+    """
+    record = Record(name, desired=unit.RUNNING)
+    record.generation = max((member.generation for member in lineage.members.values()), default=0)
+    if lineage.living(processes):
+        record.root = lineage.root()
+        record.launched = seen.now
+        record.running = dict(running)
+        record.enter(unit.STARTING, seen.now, seen.clock)
+    else:
+        record.error = why
+        record.enter(unit.FAILED, seen.now, seen.clock)
+    return record
