@@ -130,16 +130,25 @@ class HostKeyRejected(HostUnreachable):
 class CommandFailed(KlopsError):
     """A remote command ended with another status than 0.
 
-    ``rc`` is the exit status; a command killed by signal n has ``128 + n``.
+    ``rc`` is the exit status; a command killed by signal n has ``128 + n``. ``stdout`` and ``stderr`` are
+    what it said, as far as that is kept.
     """
 
     code = "command-failed"
 
     def __init__(
-        self, message: str, *, rc: int = 1, stderr: str = "", hint: str = "", code: str = ""
+        self,
+        message: str,
+        *,
+        rc: int = 1,
+        stdout: str = "",
+        stderr: str = "",
+        hint: str = "",
+        code: str = "",
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.rc = rc
+        self.stdout = stdout
         self.stderr = stderr
 
 

@@ -22,6 +22,8 @@ from klops.errors import CommandFailed, TaskFailed
 from klops.remote.base import OUTPUT_LIMIT, Completed
 from klops.remote.reads import ListRead
 
+#: Longer commands are not repeated in a hint.
+_LONGEST_HINT = 200
 _UNKNOWN = "what a command does only shows when it runs"
 
 
@@ -62,12 +64,22 @@ class RunCommand(Step):
             last = (done.error_text.strip() or done.text.strip()).splitlines()[-1:]
             detail = f": {last[0]}" if last else ""
             raise CommandFailed(
-                f"{shlex.join(self.argv)} ended with {done.rc}{detail}", rc=done.rc, stderr=done.error_text
+                f"{shlex.join(self.argv)} ended with {done.rc}{detail}",
+                rc=done.rc,
+                stdout=done.text,
+                stderr=done.error_text,
+                hint=self._hint(done.rc, ctx.view.host),
             )
         if done.truncated:
             most = OUTPUT_LIMIT // 1024**2
             ctx.warn(f"{self.argv[0]} said more than {most} MiB: what is beyond that is not registered")
         return _registered(done)
+
+    def _hint(self, rc: int, host: str) -> str:
+        if rc == 127:
+            return "the program is not there, or not on PATH"
+        alone = f"klops exec --host {host} -- {shlex.join(self.argv)}"
+        return "" if self.chdir or self.stdin or len(alone) > _LONGEST_HINT else f"to run it alone: {alone}"
 
 
 class Command(Action[CommandParams]):

@@ -29,3 +29,10 @@ def verbosity(argv: Sequence[str]) -> int:
         elif word.startswith("-v") and set(word) == {"-", "v"}:
             count += len(word) - 1
     return count
+
+
+def usage_hint(argv: Sequence[str]) -> str:
+    """What to do about a line that could not be parsed; "" when the parser's own words will do."""
+    if argv[:1] == ["exec"] and "--" not in argv:
+        return "write -- before the command, as in: klops exec p800-01 -- ls -l /"
+    return ""

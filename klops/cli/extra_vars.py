@@ -43,11 +43,22 @@ def _from_pairs(value: str) -> dict[str, Any]:
         key, equals, content = word.partition("=")
         if not equals or not key.isidentifier():
             hint = f"quote a value with spaces; {_FORMS}" if pairs else f"expected {_FORMS}"
+            if equals and all(part.isidentifier() for part in key.split(".")):
+                hint = f"a key within a variable needs JSON: -e '{_nested(key.split('.'), content)}'"
             raise UsageError(f"-e {value}: {word!r} is not KEY=VALUE", hint=hint)
         pairs[key] = content
     if not pairs:
         raise UsageError("-e: empty", hint=f"expected {_FORMS}")
     return pairs
+
+
+def _nested(path: Sequence[str], content: str) -> str:
+    import json
+
+    document: Any = content
+    for key in reversed(path):
+        document = {key: document}
+    return json.dumps(document, ensure_ascii=False)
 
 
 def _from_json(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klops.cli.options import Common, HostsArgument, host_command
+from klops.cli.options import Common, HostsArgument, host_command_without
 
 if TYPE_CHECKING:
     from klops.cli.session import Session
@@ -28,9 +28,12 @@ def _group() -> None:
 
 
 @app.command()
-@host_command
+@host_command_without("diff", "forks")
 def trust(hosts: HostsArgument, *, replace: ReplaceOption = False, common: Common) -> None:
-    """Show the ssh keys of hosts and, once confirmed, record them in known_hosts."""
+    """Show the ssh keys of hosts and, once confirmed, record them in known_hosts.
+
+    Example: klops hosts trust p800
+    """
     from klops.cli.session import open_session
     from klops.errors import KlopsError, exit_status
     from klops.ui.json import host_document

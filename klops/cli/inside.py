@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klops.cli.options import Common, HostArgument, host_command
+from klops.cli.options import Common, HostArgument, host_command_without
 
 if TYPE_CHECKING:
     from klops.cli.session import Session
@@ -21,7 +21,7 @@ LOGIN_SHELL = ("sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash -
 OnHostOption = Annotated[bool, typer.Option("--host", help="On the host itself, not in the container.")]
 
 
-@host_command
+@host_command_without("diff", "yes")
 def execute(
     host: HostArgument,
     command: Annotated[
@@ -36,7 +36,10 @@ def execute(
     ] = False,
     common: Common,
 ) -> None:
-    """Run a command in the container of a host; exits as the command did, or with 125 when klops fails."""
+    """Run a command in the container of a host; exits as the command did, or with 125 when klops fails.
+
+    Example: klops exec p800-01 -- python3 -V
+    """
     from klops.cli.session import open_session
     from klops.errors import UsageError
 
@@ -59,9 +62,12 @@ def execute(
     raise typer.Exit(_collect(session, names, settings, command, on_host, given))
 
 
-@host_command
+@host_command_without("check", "diff", "forks", "output", "yes")
 def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) -> None:
-    """Open a shell in the container of a host."""
+    """Open a shell in the container of a host.
+
+    Example: klops shell p800-01
+    """
     from klops.cli.session import open_session
     from klops.errors import UsageError
 
@@ -79,15 +85,9 @@ def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) 
 def _interactive(
     session: Session, name: str, settings: dict[str, Settings], command: list[str], on_host: bool
 ) -> int:
-    """On the caller's terminal; in the container only once that is known to run."""
-    from klops.cli.place import Place
-
+    """On the caller's terminal."""
     with session.remote(name) as remote:
-        if on_host:
-            return remote.interactive(command, tty=True)
-        place = Place.of(name, settings[name])
-        place.require_running(remote.read([place.inspect])["container"])
-        return place.inside(remote).interactive(command, tty=True)
+        return _target(remote, name, settings, on_host).interactive(command, tty=True)
 
 
 def _target(remote: Remote, name: str, settings: dict[str, Settings], on_host: bool) -> Remote:

@@ -43,12 +43,25 @@ def list_(
 def graph(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Where to begin.")] = "all",
     inventory: InventoryOption = None,
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Draw groups and hosts as a tree."""
     from klops.inventory.listing import as_graph
 
-    for line in as_graph(_load(inventory), group):
+    loaded = _load(inventory)
+    # drawn in any case: it knows whether the group is there
+    lines = list(as_graph(loaded, group))
+    if output is Output.JSON:
+        _print_json({group: _branch(loaded, group)})
+        return
+    for line in lines:
         typer.echo(line)
+
+
+def _branch(inventory: Inventory, name: str) -> dict[str, Any]:
+    group = inventory.groups[name]
+    children = {child: _branch(inventory, child) for child in group.children}
+    return {"children": children, "hosts": [] if name == "all" else list(group.hosts)}
 
 
 @app.command()
@@ -103,18 +116,38 @@ def explain(
         hint = f"did you mean {near}?" if near else "klops inventory list shows what is set"
         raise UsageError(f"nothing gives {key} for {host}", hint=hint)
     path = tuple(key.split("."))
+    # settings are merged key by key, so none of several mappings wins as a whole
+    together = path[0] == "klops" and len(found) > 1 and isinstance(found[0][2], dict)
     rows = [
-        {"level": level, "location": str(location), "value": masked(value, path), "wins": number == 0}
+        {
+            "level": level,
+            "location": str(location),
+            "value": masked(value, path),
+            "wins": number == 0 and not together,
+        }
         for number, (level, location, value) in enumerate(found)
     ]
+    result = _merged([row["value"] for row in rows]) if together else rows[0]["value"]
     if output is Output.JSON:
-        _print_json({"host": host, "key": key, "values": rows})
+        _print_json({"host": host, "key": key, "value": result, "values": rows})
         return
     for row in rows:
-        mark = "*" if row["wins"] else " "
+        mark = "*" if row["wins"] else "+" if together else " "
         typer.echo(
             f"{mark} {row['level']:<8}  {json.dumps(row['value'], default=as_json)}  {row['location']}"
         )
+    if together:
+        typer.echo(f"= {'merged':<8}  {json.dumps(result, default=as_json)}")
+
+
+def _merged(values: list[Any]) -> Any:
+    """What several mappings give together, key by key, the first one winning."""
+    first, *others = values
+    if not isinstance(first, dict):
+        return first
+    below = [other for other in others if isinstance(other, dict)]
+    keys = dict.fromkeys(key for mapping in (first, *below) for key in mapping)
+    return {key: _merged([mapping[key] for mapping in (first, *below) if key in mapping]) for key in keys}
 
 
 def _load(inventory: list[str] | None) -> Inventory:

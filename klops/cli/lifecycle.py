@@ -27,7 +27,10 @@ def up(
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Bring hosts up: preflight, agent, container, services, until each service answers."""
+    """Bring hosts up: preflight, agent, container, services, until each service answers.
+
+    Example: klops up p800 --check --diff
+    """
     _shipped("up.yml", hosts, common, tags=tags, skip_tags=skip_tags, detailed=detailed_exitcode)
 
 
@@ -41,7 +44,10 @@ def down(
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Stop the services of hosts and prove that no process of theirs is left."""
+    """Stop the services of hosts and prove that no process of theirs is left.
+
+    Example: klops down p800-01
+    """
     question = ""
     if remove:
         question = "Remove the container of {hosts}, with everything that was written inside it?"
@@ -66,7 +72,10 @@ def restart(
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Restart services, clearing the state failed."""
+    """Restart services, clearing the state failed.
+
+    Example: klops restart p800-01 --service qwen
+    """
     names = split_commas(service)
     extra = {"names": list(names)} if names else {}
     _shipped("restart.yml", hosts, common, extra=extra, detailed=detailed_exitcode, services=names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from klops.cli.options import Common, HostArgument, ServiceOption, host_command
+from klops.cli.options import Common, HostArgument, ServiceOption, host_command_without
 
 if TYPE_CHECKING:
     from klops.cli.place import Place
@@ -28,7 +28,7 @@ GIVE_UP_AFTER = 600.0
 LONGEST_WAIT = 15.0
 
 
-@host_command
+@host_command_without("check", "diff", "forks", "yes")
 def logs(
     host: HostArgument,
     *,
@@ -45,7 +45,10 @@ def logs(
     ] = None,
     common: Common,
 ) -> None:
-    """Show the log of a service; following survives a broken link."""
+    """Show the log of a service; following survives a broken link.
+
+    Example: klops logs p800-01 --service qwen --since 10m --follow
+    """
     from klops.cli.durations import parse_span
     from klops.cli.place import Place, choose_service
     from klops.cli.session import open_session

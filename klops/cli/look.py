@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from klops.cli.options import Common, HostsArgument, host_command
+from klops.cli.options import Common, HostsArgument, host_command_without
 
 
-@host_command
+@host_command_without("check", "diff", "yes")
 def status(hosts: HostsArgument, *, common: Common) -> None:
-    """Show services, container, cards and lock of hosts."""
+    """Show services, container, cards and lock of hosts.
+
+    Example: klops status p800
+    """
     from klops.cli.running import run_quietly
     from klops.cli.session import open_session
     from klops.errors import KlopsError
@@ -34,9 +37,12 @@ def status(hosts: HostsArgument, *, common: Common) -> None:
     session.end(result.exit_status())
 
 
-@host_command
+@host_command_without("check", "diff", "yes")
 def ps(hosts: HostsArgument, *, common: Common) -> None:
-    """List the processes in the containers of hosts, with the cards that they hold."""
+    """List the processes in the containers of hosts, with the cards that they hold.
+
+    Example: klops ps p800-01 -v    (long titles whole)
+    """
     from klops.cli.processes import read_processes
     from klops.cli.session import open_session
     from klops.errors import KlopsError, exit_status
@@ -56,5 +62,5 @@ def ps(hosts: HostsArgument, *, common: Common) -> None:
     else:
         from klops.ui.processes import processes_view
 
-        session.console().print(processes_view(found, session.redactor))
+        session.console().print(processes_view(found, session.redactor, full=common.verbose > 0))
     session.end(exit_status([e.exit_status for e in found.values() if isinstance(e, KlopsError)]))

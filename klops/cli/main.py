@@ -7,6 +7,7 @@ as a bare typer program.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ import typer
 
 from klops import __version__
 from klops.cli import demo, hosts, inside, inventory, lifecycle, logs, look, play
-from klops.cli.arguments import verbosity, wants_json
+from klops.cli.arguments import usage_hint, verbosity, wants_json
 from klops.errors import Interrupted, KlopsError, UsageError
 from klops.secret import Redactor
 
@@ -67,12 +68,24 @@ app.command()(demo.demo)
 def program() -> Any:
     """The whole command, as click has it."""
     command = typer.main.get_command(app)
-    # typer's own flags have no default, and it loads pydantic to find that None is None: with a default
-    # `klops COMMAND --help` does without
-    for flag in command.get_params(typer.Context(command, **command.context_settings)):
-        if flag.default is None and getattr(flag, "is_flag", False):
-            flag.default = False
+    _tidy(command, None)
     return command
+
+
+def _tidy(command: Any, parent: Any) -> None:
+    """Make flags of a command and those below it look like flags."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for option in command.get_params(context):
+        flag = getattr(option, "is_flag", False)
+        # typer's own flags have no default, and it loads pydantic to find that None is None: with a default
+        # `klops COMMAND --help` does without
+        if flag and option.default is None:
+            option.default = False
+        if flag or getattr(option, "count", False):
+            # the help page would show <bool> and <int>
+            option.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        _tidy(below, context)
 
 
 @contextlib.contextmanager
@@ -105,10 +118,15 @@ def run(argv: Sequence[str]) -> int:
         _report(error, redactor, json)
         return error.exit_status if isinstance(error, Interrupted) else own_failure or error.exit_status
     except ClickException as error:
-        if not json:
-            error.show()
+        hint = usage_hint(argv)
+        if json:
+            _report(
+                UsageError(error.format_message(), hint=hint or "see klops COMMAND --help"), redactor, json
+            )
         else:
-            _report(UsageError(error.format_message(), hint="see klops COMMAND --help"), redactor, json)
+            error.show()
+            if hint:
+                sys.stderr.write(f"  fix: {hint}\n")
         return own_failure or int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _report(Interrupted("interrupted"), redactor, json)
@@ -127,6 +145,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report(error: KlopsError, redactor: Redactor, json: bool) -> None:
+    from klops.ui.colour import is_terminal
     from klops.ui.faults import describe, document
     from klops.ui.plain import printable
 
@@ -136,7 +155,8 @@ def _report(error: KlopsError, redactor: Redactor, json: bool) -> None:
         sys.stdout.write(dumps(document(error), redactor) + "\n")
         sys.stdout.flush()
     else:
-        sys.stderr.write(printable(redactor(describe(error))) + "\n")
+        width = shutil.get_terminal_size().columns if is_terminal(sys.stderr) else None
+        sys.stderr.write(printable(redactor(describe(error, width=width))) + "\n")
 
 
 def _report_fault(error: Exception, redactor: Redactor, json: bool, verbose: int) -> None:

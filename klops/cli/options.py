@@ -6,12 +6,13 @@ into the options that every host command has.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -130,10 +131,27 @@ assert {*_COMMON, "redactor"} == {f.name for f in fields(Common)}  # noqa: S101 
 
 def host_command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the common options in place of its parameter ``common``."""
+    return _with_common(function, ())
+
+
+def host_command_without(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """:func:`host_command` for a command to which some common options mean nothing.
+
+    They are taken all the same, as every host command takes them, and left out of its help.
+    """
+    return functools.partial(_with_common, hidden=names)
+
+
+def _with_common(function: Callable[..., None], hidden: Sequence[str]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "common"]
     shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=_hidden(annotation) if name in hidden else annotation,
+        )
         for name, (annotation, default) in _COMMON.items()
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -155,6 +173,14 @@ def host_command(function: Callable[..., None]) -> Callable[..., None]:
     command.__dict__["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
+
+
+def _hidden(annotation: Any) -> Any:
+    """An annotated option that the help page doesn't show."""
+    kind, option = get_args(annotation)
+    option = copy.copy(option)
+    option.hidden = True
+    return Annotated[kind, option]
 
 
 def split_commas(values: list[str] | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klops.commands import agent, docker
+from klops.commands.containerspec import MANAGED_LABEL
 from klops.errors import AgentError, DockerUnavailable, TaskFailed, UsageError
 from klops.remote.base import Remote, Reply
 from klops.remote.container import ContainerRemote
@@ -42,7 +43,11 @@ class Place:
         return CommandRead("container", docker.inspect(self.prefix, self.container))
 
     def inside(self, remote: Remote) -> Remote:
-        """The container as a remote. What is started through it is ended with it, which docker exec can't."""
+        """The container as a remote, once it is known to be klops' own and to run.
+
+        What is started through it is ended with it, which docker exec can't.
+        """
+        self.require_running(remote.read([self.inspect])["container"])
         return ContainerRemote(remote, self.prefix, self.container)
 
     def while_read(self, verb: str, *args: str) -> list[str]:
@@ -78,7 +83,7 @@ class Place:
         return answer[key]
 
     def require_running(self, reply: Reply) -> None:
-        """Raise when there is no container, or none that runs: docker's own exit status can't tell."""
+        """Raise when there is no container of klops', or it doesn't run: docker's exit status can't tell."""
         if not reply.ok and not docker.no_such_container(reply.error_text):
             said = reply.error_text.strip() or f"exit status {reply.rc}"
             raise DockerUnavailable(
@@ -91,6 +96,12 @@ class Place:
                 f"{self.host}: there is no container {self.container}",
                 hint=f"klops up {self.host} makes it",
                 code="container-absent",
+            )
+        if found.labels.get(MANAGED_LABEL) != "1":
+            raise TaskFailed(
+                f"{self.host}: container {self.container} ({found.id[:12]}) was not made by klops",
+                hint="set another klops.container.name; docker exec on the host reaches into any container",
+                code="container-foreign",
             )
         if found.state != "running":
             raise TaskFailed(

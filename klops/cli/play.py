@@ -35,7 +35,10 @@ def play(
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Run a playbook."""
+    """Run a playbook.
+
+    Example: klops play site.yml --limit p800-01 --check --diff
+    """
     from klops.cli.listing import list_playbook
     from klops.cli.running import finish, run_playbook
     from klops.cli.session import open_session

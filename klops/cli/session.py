@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -56,11 +56,14 @@ class Session:
         """The single host that a pattern names."""
         hosts = self.select([pattern])
         if len(hosts) > 1:
-            raise UsageError(f"{pattern} names {len(hosts)} hosts; this command takes one")
+            shown = ", ".join(hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+            raise UsageError(
+                f"{pattern} names {len(hosts)} hosts; this command takes one", hint=f"name one of {shown}"
+            )
         return hosts[0]
 
     def settings(self, host: str) -> Settings:
-        """Settings of a host, its secrets known to the redactor from here on."""
+        """Settings of a host. The redactor knows its secrets from here on, those that can be had."""
         settings = self.inventory.settings(host, extra=self.extra)
         settings.resolve_secrets(self.redactor)
         return settings
@@ -76,7 +79,9 @@ class Session:
         connection = self.inventory.connection(host, extra=self.extra)
         for secret in (connection.password, connection.become_password):
             if secret is not None:
-                self.redactor.add(secret)
+                # one that can't be had is complained of by whoever has to use it
+                with suppress(UsageError):
+                    self.redactor.add(secret)
         remote = open_remote(connection)
         working = remote.clone()
         self._working.append(working)

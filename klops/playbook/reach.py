@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
-
-@dataclass
 class Reach:
     """How many later turns are read together with the current one, where something has to be read.
 
@@ -14,8 +11,9 @@ class Reach:
     in vain is at most as much as what was read to some purpose, and the loop's cost stays linear.
     """
 
-    turns: int
+    def __init__(self, turns: int) -> None:
+        self._most = self.turns = turns
 
     def after(self, *, changed: bool) -> None:
         """Take note of what the current turn did."""
-        self.turns = 0 if changed else 2 * self.turns + 1
+        self.turns = 0 if changed else min(2 * self.turns + 1, self._most)

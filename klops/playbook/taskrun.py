@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klops.actions.base import Change, Context, Params, Plan, Probe, Progress, Seen, View
 from klops.errors import ConnectionLost, HostUnreachable, Interrupted, KlopsError, TaskFailed
+from klops.log import get_logger
 from klops.playbook import params, waits
 from klops.playbook.conditions import failing
 from klops.playbook.host import Host, Replies
@@ -346,9 +347,7 @@ class HostPlay:
             return error if isinstance(error, Interrupted) else Interrupted("interrupted")
         if isinstance(error, KlopsError):
             return self._placed(error, task)
-        import structlog
-
-        log = structlog.get_logger("klops.playbook")
+        log = get_logger("klops.playbook")
         trace = self.around.redactor("".join(traceback.format_exception(error)))
         log.debug("fault of klops", host=self.host.name, task=task.name, traceback=trace)
         text = f"a fault of klops in {task.action.name}: {type(error).__name__}: {error}"

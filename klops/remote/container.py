@@ -201,6 +201,7 @@ class ContainerRemote(Remote):
 
     def _refused(self, said: str, rc: int) -> KlopsError:
         """docker's own failure, told apart by its words (its status says nothing)."""
+        said = said.removeprefix("Error response from daemon: ")
         low = said.lower()
         if (
             "no such container" in low

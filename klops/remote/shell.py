@@ -211,7 +211,9 @@ class ShellRemote(Remote):
             finally:
                 pipes.close()
             if not out.seen:
-                noise = (err.noise if err.noise.strip() else out.noise).decode("utf-8", "replace").strip()
+                # sshd and the login shell complain on one stream each, and either may hold the reason
+                said = (noise.decode("utf-8", "replace").strip() for noise in (out.noise, err.noise))
+                noise = "\n".join(filter(None, said))
                 if self.become:
                     raise become_error(self.name, noise, rc)
                 raise CommandFailed(
@@ -219,7 +221,7 @@ class ShellRemote(Remote):
                     f" {noise or 'no output'}",
                     rc=rc,
                     stderr=noise,
-                    hint="look at the account's login shell and its start-up files",
+                    hint=_shell_hint(noise),
                     code="shell",
                 )
         finally:
@@ -311,6 +313,13 @@ def title(argv: Sequence[str]) -> str:
     """A command as messages name it: quoted, cut to a line of moderate length."""
     text = shlex.join(argv).replace("\n", " ")
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _shell_hint(noise: str) -> str:
+    low = noise.lower()
+    if "not available" in low or "nologin" in low:
+        return "this account may not log in: set another ansible_user, or give it a shell (chsh -s /bin/sh)"
+    return "look at the account's login shell and its start-up files"
 
 
 def _tail(data: bytes) -> str:

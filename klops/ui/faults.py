@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from klops.errors import KlopsError, Mistake, SourceErrors
+from klops.errors import CommandFailed, KlopsError, Mistake, SourceErrors
+from klops.ui.prose import fold
 
 #: Mistakes shown in full; more than these are counted.
 SHOWN = 50
@@ -39,11 +40,15 @@ def snippet(mistake: Mistake, source: str) -> str:
     return "\n".join(lines)
 
 
-def describe(error: KlopsError, *, lines: Callable[[str, int], str] = read_line) -> str:
-    """The whole text of an error, without a final newline."""
+def describe(
+    error: KlopsError, *, lines: Callable[[str, int], str] = read_line, width: int | None = None
+) -> str:
+    """The whole text of an error, without a final newline; its message folded to ``width`` cells."""
     if isinstance(error, SourceErrors):
         return _describe_mistakes(error, lines)
     text = f"error: {error.message}"
+    if width:
+        text = "\n".join(part for line in text.split("\n") for part in fold(line, width))
     if error.hint:
         text += f"\n  fix: {error.hint}"
     return text
@@ -81,8 +86,20 @@ def document(error: KlopsError) -> dict[str, Any]:
     return {"ok": False, "hosts": {}, "error": body}
 
 
+def unsaid(error: KlopsError) -> dict[str, str]:
+    """Standard output and error of a command that failed, by name, where the message doesn't hold them."""
+    if not isinstance(error, CommandFailed):
+        return {}
+    streams = {"stdout": error.stdout.strip("\r\n"), "stderr": error.stderr.strip("\r\n")}
+    return {
+        name: text for name, text in streams.items() if text.strip() and text.strip() not in error.message
+    }
+
+
 def next_command(error: KlopsError, host: str) -> str:
     """The command to try next for a host that failed; "" when the hint has said it all."""
+    if error.code == "command-failed" and error.hint:
+        return ""
     return {
         "host-key": f"klops hosts trust {host}",
         "unreachable": f"klops exec --host {host} -- true",

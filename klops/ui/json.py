@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from klops.actions.base import Change
-from klops.errors import KlopsError
+from klops.errors import CommandFailed, KlopsError
 from klops.playbook.results import RunResult, Status, TaskResult
 from klops.secret import MASK, Secret
 
@@ -111,6 +111,8 @@ def _task(done: TaskResult) -> dict[str, Any]:
     }
     if done.error is not None:
         shown["error"] = done.error.as_json()
+    if isinstance(done.error, CommandFailed):
+        shown |= {"rc": done.error.rc, "stdout": done.error.stdout, "stderr": done.error.stderr}
     if done.warnings:
         shown["warnings"] = list(done.warnings)
     return shown

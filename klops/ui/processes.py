@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from klops.errors import KlopsError
 from klops.ui.plain import printable
+from klops.ui.prose import Trimmed
+from klops.ui.status import failed_host, ranges
 
 #: heading -> key of a process
 _COLUMNS = {
@@ -29,26 +30,33 @@ _RIGHT = frozenset({"pid", "cpid", "ppid", "rss MiB"})
 
 
 def processes_view(
-    hosts: Mapping[str, Mapping[str, Any] | KlopsError], redactor: Callable[[str], str]
+    hosts: Mapping[str, Mapping[str, Any] | KlopsError],
+    redactor: Callable[[str], str],
+    *,
+    full: bool = False,
 ) -> RenderableType:
-    """One table a host; a host that could not be read shows why."""
+    """One table a host; a host that could not be read shows why.
+
+    A title too long for a terminal is cut, unless it is wanted in ``full``.
+    """
     parts: list[RenderableType] = []
     for name, found in hosts.items():
-        parts.append(Text(printable(redactor(name)), style="bold"))
         if isinstance(found, KlopsError):
-            parts.append(Text(printable(redactor(f"  error: {found.message}")), style="red"))
-            if found.hint:
-                parts.append(Text(printable(redactor(f"  fix: {found.hint}"))))
+            parts += failed_host(name, found, redactor)
             continue
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+        parts.append(Text(printable(redactor(name)), style="bold"))
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         for heading in _COLUMNS:
             wide = heading == "title"
             table.add_column(
                 heading, justify="right" if heading in _RIGHT else "left", no_wrap=not wide, overflow="fold"
             )
         for process in found["processes"]:
-            table.add_row(*(Text(printable(redactor(_cell(process.get(key))))) for key in _COLUMNS.values()))
-        parts.append(table)
+            cells = [Text(printable(redactor(_cell(process.get(key))))) for key in _COLUMNS.values()]
+            if not full:
+                cells[-1].no_wrap, cells[-1].overflow = True, "ellipsis"
+            table.add_row(*cells)
+        parts.append(Trimmed(table))
     return Group(*parts)
 
 
@@ -56,8 +64,17 @@ def _cell(value: Any) -> str:
     if value is None or value == []:
         return "-"
     if isinstance(value, list):
-        return ",".join(str(item).rsplit("/", 1)[-1] for item in value)
+        return _nodes([str(item).rpartition("/")[2] for item in value])
     if isinstance(value, float):
         return f"{value:.0f}"
     # a renamed process pads its title with what was there before
     return str(value).strip()
+
+
+def _nodes(names: Sequence[str]) -> str:
+    """``xpu0``, ``xpu1``, ``xpu2``, ``xpuctrl`` -> ``xpu0-2,xpuctrl``."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        stem = name.rstrip("0123456789")
+        found.setdefault(stem, []).extend([int(name[len(stem) :])] if name != stem else [])
+    return ",".join(f"{stem}{ranges(sorted(numbers))}" for stem, numbers in found.items())

@@ -11,9 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from klops.commands.containerspec import Drift
 from klops.errors import KlopsError
 from klops.ui.plain import printable
 from klops.ui.progress import clock
+from klops.ui.prose import Prose, Trimmed
 
 _STATE_STYLES = {
     "ready": "green",
@@ -23,6 +25,8 @@ _STATE_STYLES = {
     "failed": "bold red",
     "stopped": "dim",
 }
+#: Longest text on health that stands in the table.
+HEALTH_CELL = 16
 _RIGHT = frozenset({"pid", "for", "restarts", "tp", "port"})
 _COLUMNS = ("service", "state", "pid", "for", "restarts", "cards", "tp", "port", "health", "model")
 
@@ -59,6 +63,17 @@ def lock_line(lock: Any) -> str:
     return f"lock: {lock}"
 
 
+def card_line(cards: Sequence[Mapping[str, Any]]) -> str:
+    """Which node each index is, as ``0=xpu3``: `ps` and containers speak of nodes; "" for no cards."""
+    nodes = (f"{card.get('index')}={str(card.get('node')).rpartition('/')[2]}" for card in cards)
+    return f"cards: {' '.join(nodes)}" if cards else ""
+
+
+def drift_line(drift: Mapping[str, Any]) -> str:
+    """One thing in which the container differs from the settings."""
+    return f"  drift: {Drift(str(drift.get('key')), drift.get('want'), drift.get('have'))}"
+
+
 def health_text(health: Any) -> str:
     """``ok``, or what is wrong; ``-`` when nobody has looked. "Could not check" is never "healthy"."""
     if isinstance(health, Mapping):
@@ -68,6 +83,14 @@ def health_text(health: Any) -> str:
             return str(health.get("message") or "-")
         return str(health.get("message") or "not ok")
     return str(health) if health else "-"
+
+
+def health_cell(health: Any) -> str:
+    """:func:`health_text` where there is little room; what it leaves out is for a line of its own."""
+    text = health_text(health)
+    if len(text) <= HEALTH_CELL:
+        return text
+    return "not known" if isinstance(health, Mapping) and health.get("ok") is None else "not ok"
 
 
 def _or_dash(value: Any) -> str:
@@ -94,7 +117,7 @@ def service_table(services: Mapping[str, Mapping[str, Any]], now: float) -> Tabl
             ranges(unit.get("cards") or ()) or "-",
             _or_dash(unit.get("tp")),
             _or_dash(unit.get("port")),
-            health_text(unit.get("health")),
+            health_cell(unit.get("health")),
             _or_dash(unit.get("model")),
         ]
         table.add_row(
@@ -106,10 +129,10 @@ def service_table(services: Mapping[str, Mapping[str, Any]], now: float) -> Tabl
 def host_view(name: str, status: Mapping[str, Any], *, now: float) -> RenderableType:
     """Everything on one host."""
     lines = [container_line(status.get("container"))]
-    lines += [
-        f"  drift: {drift.get('key')}: have {drift.get('have')}, want {drift.get('want')}"
-        for drift in (status.get("container") or {}).get("drift") or ()
-    ]
+    lines += map(drift_line, (status.get("container") or {}).get("drift") or ())
+    cards = card_line(status.get("cards") or ())
+    if cards:
+        lines.append(cards)
     lock = lock_line(status.get("lock"))
     if lock:
         lines.append(lock)
@@ -118,16 +141,30 @@ def host_view(name: str, status: Mapping[str, Any], *, now: float) -> Renderable
     services = status.get("services") or {}
     parts: list[RenderableType] = [
         Text(printable(name), style="bold"),
-        *(Text(f"  {printable(x)}") for x in lines),
+        *(Prose(f"  {printable(x)}") for x in lines),
     ]
     if services:
-        parts.append(service_table(services, now))
+        parts.append(Trimmed(service_table(services, now)))
     else:
         parts.append(Text("  services: none"))
     for service, unit in services.items():
-        if unit.get("error"):
-            parts.append(Text(printable(f"  {service}: {unit['error']}"), style="red"))
+        error, health = str(unit.get("error") or ""), health_text(unit.get("health"))
+        if error:
+            parts.append(Prose(printable(f"  {service}: {error}"), style="red"))
+        if len(health) > HEALTH_CELL and health not in error:
+            parts.append(Prose(printable(f"  {service}: health: {health}")))
     return Group(*parts)
+
+
+def failed_host(name: str, error: KlopsError, redactor: Callable[[str], str]) -> list[RenderableType]:
+    """A host that could not be read, and why."""
+    parts: list[RenderableType] = [
+        Text(printable(redactor(name)), style="bold"),
+        Prose(printable(redactor(f"  error: {error.message}")), style="red"),
+    ]
+    if error.hint:
+        parts.append(Text(printable(redactor(f"  fix: {error.hint}"))))
+    return parts
 
 
 def fleet_view(
@@ -141,11 +178,7 @@ def fleet_view(
     parts: list[RenderableType] = []
     for name, status in hosts.items():
         if isinstance(status, KlopsError):
-            text = Text(printable(redactor(name)), style="bold")
-            text.append(printable(f"\n  error: {redactor(status.message)}"), style="red")
-            if status.hint:
-                text.append(printable(f"\n  fix: {redactor(status.hint)}"))
-            parts.append(text)
+            parts += failed_host(name, status, redactor)
         else:
             parts.append(host_view(name, status, now=at))
     return Group(*parts)

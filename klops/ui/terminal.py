@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, cast
 
 from rich.console import Console
@@ -24,14 +24,17 @@ from klops.playbook.events import (
 from klops.playbook.results import Status, TaskResult
 from klops.ui.colour import is_terminal, wants_colour
 from klops.ui.diff import unified
-from klops.ui.faults import next_command
+from klops.ui.faults import next_command, unsaid
 from klops.ui.outlet import Outlet
 from klops.ui.plain import printable
 from klops.ui.progress import Progress
+from klops.ui.prose import Prose, Trimmed
 from klops.ui.recap import recap_table, summary
 
 #: Columns where there is no terminal: tables in a file or a pipe are never folded.
 WIDTH = 10_000
+#: Lines shown of each stream of a command that failed.
+OUTPUT_LINES = 20
 STYLES: Mapping[Status, str] = {
     Status.OK: "dim",
     Status.CHANGED: "yellow",
@@ -56,6 +59,8 @@ def make_console(stream: IO[str] | Outlet) -> Console:
         soft_wrap=True,
         no_color=not wants_colour(stream),
         force_terminal=None if terminal else False,
+        # bold and dim are left out with the colours
+        color_system="auto" if wants_colour(stream) else None,
     )
 
 
@@ -112,7 +117,7 @@ class TerminalSink:
             self._progress.done(event.host)
             self._failures.append((event.host, event.error))
         elif isinstance(event, Warned):
-            self._say(f"  warning  {event.host}  {event.message}", "yellow")
+            self._tell(f"  warning  {event.host}  {event.message}", "yellow")
         elif isinstance(event, RunFinished):
             self._end(event)
 
@@ -121,7 +126,12 @@ class TerminalSink:
         self._progress.close()
 
     def _say(self, text: str, style: str = "") -> None:
+        """Exactly this, however long: people copy commands and diffs."""
         self._console.print(Text(printable(self._redactor(text)), style=style))
+
+    def _tell(self, text: str, style: str = "") -> None:
+        """What is read: long lines are broken between words."""
+        self._console.print(Prose(printable(self._redactor(text)), style))
 
     def _finished(self, host: str, action: str, result: TaskResult) -> None:
         style = STYLES[result.status]
@@ -133,17 +143,26 @@ class TerminalSink:
         self._say(f"  {result.status.value:<11} {host:<{self._width}}{first.rstrip()}{took}", style)
         if result.error is not None:
             self._error(result.error)
+            for stream, text in unsaid(result.error).items():
+                self._output(stream, text.splitlines())
         elif not quiet:
             for text in lines[1:]:
-                self._say(f"      {text}", style)
+                self._tell(f"      {text}", style)
         for change in result.changes:
             self._change(change)
 
     def _error(self, error: KlopsError) -> None:
         for text in error.message.splitlines():
-            self._say(f"      {text}", "red")
+            self._tell(f"      {text}", "red")
         if error.hint:
             self._say(f"      fix: {error.hint}")
+
+    def _output(self, stream: str, lines: Sequence[str]) -> None:
+        self._say(f"      {stream}:")
+        if len(lines) > OUTPUT_LINES:
+            self._say(f"        ... {len(lines) - OUTPUT_LINES} more lines before", "dim")
+        for text in lines[-OUTPUT_LINES:]:
+            self._say(f"        {text}")
 
     def _change(self, change: Change) -> None:
         self._say(f"      + {change.what}", "yellow")
@@ -158,12 +177,16 @@ class TerminalSink:
         result = event.result
         self._console.print()
         if result.hosts:
-            self._console.print(recap_table(result, self._redactor))
+            self._console.print(Trimmed(recap_table(result, self._redactor)))
             self._console.print()
         for host, error in self._failures or list(result.errors.items()):
-            first = (error.message or error.code).splitlines()[0].removeprefix(f"{host}: ")
-            self._say(f"{host}: {first}", "red")
+            first, *more = (error.message or error.code).splitlines()
+            self._tell(f"{host}: {first.removeprefix(f'{host}: ')}", "red")
+            for text in more:
+                self._tell(f"  {text}", "red")
             command = next_command(error, host)
             if command:
                 self._say(f"  next: {command}")
+            elif error.hint:
+                self._say(f"  fix: {error.hint}")
         self._say(summary(result), "bold red" if not result.ok else "bold")

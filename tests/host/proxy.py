@@ -24,6 +24,7 @@ class Proxy:
         self.accepted = 0
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._cut = threading.Event()
+        self._refused = threading.Event()
         self._wake, self._woken = socket.socketpair()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -46,6 +47,11 @@ class Proxy:
         self._cut.set()
         self._wake.send(b"x")
 
+    def refuse(self) -> None:
+        """Close all connections, and take no new ones: a host that went down."""
+        self._refused.set()
+        self.cut()
+
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
@@ -60,6 +66,9 @@ class Proxy:
                         sock.recv(16)
                     elif sock in self._pairs:
                         self._forward(selector, sock)
+                if self._refused.is_set() and self._listener.fileno() >= 0:
+                    selector.unregister(self._listener)
+                    self._listener.close()
                 if self._cut.is_set():
                     self._cut.clear()
                     for sock in list(self._pairs):

@@ -102,7 +102,7 @@ def masks_whole(value: str, spell: Callable[[str], str]) -> bool:
     return f"Q{MASK}Z" in redactor_of(value)(spell(f" Q{value}Z "))
 
 
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=50)
 @given(values | awkward, st.lists(st.sampled_from(sorted(QUOTINGS)), max_size=3))
 def test_the_redactor_finds_a_value_quoted_thrice(value: str, quotings: list[str]) -> None:
     def spell(text: str) -> str:
@@ -113,13 +113,13 @@ def test_the_redactor_finds_a_value_quoted_thrice(value: str, quotings: list[str
     assert masks_whole(value, spell)
 
 
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=50)
 @given(values | awkward, st.sampled_from(["", *sorted(QUOTINGS)]), st.sampled_from(sorted(ENCODINGS)))
 def test_the_redactor_finds_a_value_in_a_url(value: str, quoting: str, encoding: str) -> None:
     assert masks_whole(value, lambda text: ENCODINGS[encoding](QUOTINGS.get(quoting, str)(text)))
 
 
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=50)
 @given(values | awkward, st.binary(max_size=5), st.binary(max_size=5))
 def test_the_redactor_finds_a_value_in_base64_whatever_stands_around_it(
     value: str, before: bytes, after: bytes
@@ -141,7 +141,7 @@ def test_the_password_of_basic_authentication_is_masked() -> None:
     assert len(redactor_of(VALUE)(header)) < 24
 
 
-@settings(deadline=None, max_examples=2000)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(values, min_size=2, max_size=4))
 def test_each_line_of_a_secret_is_one(lines: list[str]) -> None:
     redact = redactor_of("\r\n".join(f"  {line}" for line in lines))

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ import structlog
 
 import klops
 from klops.cli.main import run
+from klops.commands.containerspec import MANAGED_LABEL
 from klops.remote import agentpackage
 
 #: where this klops is imported from, installed or not
 CHECKOUT = Path(klops.__file__).parent.parent
+MANAGED = {MANAGED_LABEL: "1"}
 KEY = "S3cr3t-é\"$x y'z"
 #: `exec` runs the command right here, so "inside the container" is this machine too
 DOCKER = """#!/bin/sh
@@ -68,11 +70,10 @@ class LocalHost:
         rc, out, _ = self.klops(argv[0], *argv[1:], "-o", "json")
         return rc, json.loads(out)
 
-    def container(self, state: str = "running") -> None:
-        """Let there be a container in this state."""
-        found = [
-            {"Id": "0123456789ab", "Name": "/klops", "State": {"Status": state}, "Config": {"Image": "i"}}
-        ]
+    def container(self, state: str = "running", *, labels: Mapping[str, str] = MANAGED) -> None:
+        """Let there be a container in this state, of klops' making unless ``labels`` say otherwise."""
+        config = {"Image": "i", "Labels": dict(labels)}
+        found = [{"Id": "0123456789ab", "Name": "/klops", "State": {"Status": state}, "Config": config}]
         (self.home / "state.json").write_text(json.dumps(found), "utf-8")
 
     def agent(self) -> None:

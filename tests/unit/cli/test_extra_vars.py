@@ -59,3 +59,10 @@ def test_spans(text: str, seconds: float) -> None:
 def test_a_wrong_span_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="span of time"):
         parse_span(text)
+
+
+def test_a_dotted_key_is_shown_as_json() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_extra_vars(["klops.container.image=a:1"])
+    hint = caught.value.hint
+    assert hint == """a key within a variable needs JSON: -e '{"klops": {"container": {"image": "a:1"}}}'"""

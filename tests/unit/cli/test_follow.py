@@ -15,10 +15,10 @@ import pytest
 from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
 from klops.remote.base import OnOutput, Reply
 from klops.remote.fake import FakeRemote, reply
-from tests.unit.cli.conftest import CHECKOUT, LocalHost
+from tests.unit.cli.conftest import CHECKOUT, MANAGED, LocalHost
 from tests.waiting import until
 
-RUNNING = json.dumps([{"Id": "1", "State": {"Status": "running"}}])
+RUNNING = json.dumps([{"Id": "1", "State": {"Status": "running"}, "Config": {"Labels": MANAGED}}])
 LOG = b"".join(b"%04d line\n" % n for n in range(300))
 
 

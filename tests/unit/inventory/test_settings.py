@@ -220,7 +220,7 @@ def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str
         ),
         (
             "{services: {a: {model: /m, cards: [0, 1, 2]}}}",
-            "klops.services.a.cards: 3 cards make no tensor parallel group by themselves (1, 2, 4, 8) (name an",
+            "klops.services.a.cards: 3 cards make no tensor parallel group by themselves (1, 2, 4, 8)",
         ),
         (
             "{services: {a: {model: /m, tp: 16}}}",

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
+
 from klops.errors import HostUnreachable
 from klops.secret import Redactor
 from klops.ui.processes import processes_view
@@ -88,5 +90,71 @@ def test_processes_show_host_pid_cards_and_padded_titles() -> None:
         processes_view({"h": {"processes": [process]}, "dead": HostUnreachable("gone")}, Redactor())
     )
     row = next(x for x in text.splitlines() if "Worker" in x)
-    assert row.split() == ["900", "14", "6", "chat", "S", "1703", "xpu0,xpu3", "root", "VLLM::Worker_TP0"]
+    assert row.split() == ["900", "14", "6", "chat", "S", "1703", "xpu0,3", "root", "VLLM::Worker_TP0"]
     assert "error: gone" in text
+
+
+def on_terminal(renderable: object, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name, value in {"NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(width)}.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal()
+    make_console(stream).print(renderable)
+    return stream.getvalue().splitlines()
+
+
+PROCESS: dict[str, Any] = {
+    "pid": 900, "cpid": 14, "ppid": 6, "unit": "chat", "state": "S", "rss_mib": 1703.4,
+    "cards": [*(f"/dev/xpu{n}" for n in range(8)), "/dev/xpuctrl"], "user": "root",
+    "title": "/usr/bin/python3 -m vllm serve " + "--flag value " * 20 + "end",
+}  # fmt: skip
+
+
+def test_on_a_terminal_a_process_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = {"h": {"processes": [PROCESS]}}
+    lines = on_terminal(processes_view(hosts, Redactor()), 80, monkeypatch)
+    assert len(lines) == 3
+    assert len(lines[2]) <= 80
+    assert "xpu0-7,xpuctrl" in lines[2]
+    assert lines[2].endswith("…")
+    whole = on_terminal(processes_view(hosts, Redactor(), full=True), 80, monkeypatch)
+    assert "end" in whole[-1]
+
+
+def test_in_a_pipe_it_is_one_whole_line_without_blanks_at_the_end() -> None:
+    short = {**PROCESS, "title": "sh"}
+    lines = text_of(processes_view({"h": {"processes": [PROCESS, short]}}, Redactor())).splitlines()
+    assert len(lines) == 4
+    assert lines[2].endswith("end")
+    assert lines[3].endswith("sh")
+    assert lines[1].endswith("title")
+
+
+def test_long_health_stands_below_the_row_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "not ready after 60 s (start_timeout); the agent keeps trying, 2 of 5 times so far, with pauses"
+    service = {**STATUS["services"]["chat"], "state": "starting", "health": {"ok": None, "message": message}}
+    cards = [{"index": n, "node": f"/dev/xpu{7 - n}"} for n in range(8)]
+    status = {**STATUS, "services": {"chat": service}, "cards": cards}
+    lines = on_terminal(fleet_view({"h": status}, Redactor(), now=1125.0), 80, monkeypatch)
+    row = next(n for n, line in enumerate(lines) if line.startswith("chat"))
+    assert "not known" in lines[row]
+    assert lines[row + 1 :] == [
+        "  chat: health: not ready after 60 s (start_timeout); the agent keeps trying, 2",
+        "    of 5 times so far, with pauses",
+    ]
+    assert "  cards: 0=xpu7 1=xpu6 2=xpu5 3=xpu4 4=xpu3 5=xpu2 6=xpu1 7=xpu0" in lines
+
+
+def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in "".join(on_terminal(fleet_view({"h": STATUS}, Redactor()), 80, monkeypatch))
+
+
+def test_drift_speaks_no_python() -> None:
+    drift = [{"key": "image", "want": "b:1", "have": None}]
+    text = text_of(
+        fleet_view({"h": {**STATUS, "container": {**STATUS["container"], "drift": drift}}}, Redactor())
+    )
+    assert "drift: image: have nothing, want b:1" in text

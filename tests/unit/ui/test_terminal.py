@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from klops.actions.base import Change
-from klops.errors import HostKeyRejected, TaskFailed
+from klops.errors import CommandFailed, HostKeyRejected, TaskFailed
 from klops.playbook.events import (
     HostDropped,
     PlayStarted,
@@ -174,3 +174,26 @@ def test_no_color_and_no_terminal_give_plain_text(monkeypatch: pytest.MonkeyPatc
     assert console.no_color
     assert console.is_terminal
     assert not make_console(io.StringIO()).is_terminal
+
+
+def test_the_end_repeats_the_whole_failure_and_what_to_do() -> None:
+    error = TaskFailed(
+        "card 1 is gone (and 1 more)\n- port 8000 is taken", hint="look at xpu-smi", code="card-missing"
+    )
+    result = RunResult("up.yml", hosts=("demo2",), errors={"demo2": error})
+    lines = shown(HostDropped("demo2", error), RunFinished(result)).splitlines()
+    assert lines[-4:-1] == [
+        "demo2: card 1 is gone (and 1 more)",
+        "  - port 8000 is taken",
+        "  fix: look at xpu-smi",
+    ]
+
+
+def test_a_long_output_of_a_command_is_cut_at_its_beginning() -> None:
+    said = "".join(f"line {n}\n" for n in range(50))
+    text = shown(finished(Status.FAILED, error=CommandFailed("ended with 1: line 49", stdout=said)))
+    assert "... 30 more lines before" in text
+    assert "line 29\n" not in text
+    assert text.endswith("line 49\n")
+    once = shown(finished(Status.FAILED, error=CommandFailed("ended with 1: oops", stderr="oops\n")))
+    assert once.count("oops") == 1
