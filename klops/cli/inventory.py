@@ -127,9 +127,9 @@ def explain(
         }
         for number, (level, location, value) in enumerate(found)
     ]
-    result = _merged([row["value"] for row in rows]) if together else rows[0]["value"]
+    result = _merged([row["value"] for row in rows])
     if output is Output.JSON:
-        _print_json({"host": host, "key": key, "value": result, "values": rows})
+        _print_json({"host": host, "key": key, "values": rows} | ({"merged": result} if together else {}))
         return
     for row in rows:
         mark = "*" if row["wins"] else "+" if together else " "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -79,9 +79,7 @@ class Session:
         connection = self.inventory.connection(host, extra=self.extra)
         for secret in (connection.password, connection.become_password):
             if secret is not None:
-                # one that can't be had is complained of by whoever has to use it
-                with suppress(UsageError):
-                    self.redactor.add(secret)
+                self.redactor.add(secret)
         remote = open_remote(connection)
         working = remote.clone()
         self._working.append(working)

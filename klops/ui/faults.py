@@ -87,12 +87,14 @@ def document(error: KlopsError) -> dict[str, Any]:
 
 
 def unsaid(error: KlopsError) -> dict[str, str]:
-    """Standard output and error of a command that failed, by name, where the message doesn't hold them."""
+    """Standard output and error of a command that failed, by name, where the message doesn't end with it."""
     if not isinstance(error, CommandFailed):
         return {}
     streams = {"stdout": error.stdout.strip("\r\n"), "stderr": error.stderr.strip("\r\n")}
     return {
-        name: text for name, text in streams.items() if text.strip() and text.strip() not in error.message
+        name: text
+        for name, text in streams.items()
+        if text.strip() and not error.message.endswith(text.strip())
     }
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
+
+_WORD = re.compile(r"( *)([^ ]+)")
 
 
 def fold(text: str, width: int, *, hang: int = 2) -> list[str]:
@@ -16,17 +20,14 @@ def fold(text: str, width: int, *, hang: int = 2) -> list[str]:
     """
     if cell_len(text) <= width:
         return [text]
-    margin = " " * (len(text) - len(text.lstrip(" ")) + hang)
+    first = " " * (len(text) - len(text.lstrip(" ")))
     lines: list[str] = []
-    # blanks in the first line's margin are no place to break
-    line = text[: len(text) - len(text.lstrip(" "))]
-    begun = False
-    for word in text.split():
-        if begun and cell_len(line) + 1 + cell_len(word) > width:
+    line = ""
+    for blanks, word in _WORD.findall(text.strip(" ")):
+        if line and cell_len(line) + len(blanks) + cell_len(word) > width:
             lines.append(line)
-            line, begun = margin, False
-        line += (" " if begun else "") + word
-        begun = True
+            line = ""
+        line = line + blanks + word if line else first + " " * (hang if lines else 0) + word
     return [*lines, line]
 
 
