@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from klops.commands.containerspec import MANAGED_LABEL
 from klops.sim import engine, image
 
 
@@ -26,9 +27,10 @@ class Box:
         return ("docker", "-H", self.engine.host) if self.engine.host else ("docker",)
 
     def run(self, name: str) -> None:
-        """Start a container that does nothing, under docker's init."""
+        """Start a container that does nothing, under docker's init, with the mark of those that klops made."""
         mounts = [word for volume in image.volumes() for word in ("-v", volume)]
         flags = ["--detach", "--init", "--network", "host", "--name", name, *mounts]
+        flags += ["--label", f"{MANAGED_LABEL}=1"]
         self.engine.docker("run", *flags, self.image, "sleep", "infinity")
 
 
