@@ -27,7 +27,7 @@ class Box:
         return ("docker", "-H", self.engine.host) if self.engine.host else ("docker",)
 
     def run(self, name: str) -> None:
-        """Start a container that does nothing, under docker's init, with the mark of those that klops made."""
+        """Start a container that does nothing, under docker's init, marked as one of klops' own."""
         mounts = [word for volume in image.volumes() for word in ("-v", volume)]
         flags = ["--detach", "--init", "--network", "host", "--name", name, *mounts]
         flags += ["--label", f"{MANAGED_LABEL}=1"]
