@@ -26,11 +26,11 @@ def test_a_supervisor_that_cant_be_started_is_one_that_died(
 
     monkeypatch.setattr(os, "posix_spawn", refuse)
     monkeypatch.setattr(subreaper, "become", lambda: None)  # this process is to stay as it is
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         status = Launcher("/no/such/root", "/no/such.pyz").run()
     finally:
-        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
     assert (len(tries), status) == (3, os.EX_OSERR)
     assert not {signal.SIGTERM, signal.SIGINT} & signal.pthread_sigmask(signal.SIG_BLOCK, ())
