@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Code of what the system refuses: it may be otherwise a moment later.
+SYSTEM = "system"
+
 
 class VerbError(Exception):
     """Something the agent refuses or can't do. ``code`` is stable, ``hint`` says what to do next."""
@@ -21,5 +24,5 @@ def system_error(error: OSError) -> VerbError:
     """What the system refuses: a full disk, no more processes or descriptors."""
     where = f"{error.filename}: " if isinstance(error.filename, str) else ""
     return VerbError(
-        "system", f"{where}{error.strerror or error}", "make room on the host (df -h, ulimit), then repeat it"
+        SYSTEM, f"{where}{error.strerror or error}", "make room on the host (df -h, ulimit), then repeat it"
     )

@@ -21,13 +21,14 @@ from klops.agent.unit import LOST, OK, SLOW, Check
 #: Bytes of an answer that are looked at.
 _ANSWER = 1 << 20
 #: Seconds the first completion of a generation may take: the runtime warms up in it.
-_SMOKE_TIMEOUT = 180.0
+SMOKE_TIMEOUT = 180.0
 
 
 class Target(NamedTuple):
     """What to check. ``pids`` is the living lineage; ``was_ready``: this generation has answered before.
 
-    ``listing``: ask for the models, with the key, even if it has.
+    ``listing``: ask for the models, with the key, even if it has. ``smoke``: ask for a completion, which may
+    take ``smoke_timeout`` seconds.
     """
 
     port: int
@@ -38,6 +39,7 @@ class Target(NamedTuple):
     was_ready: bool
     listing: bool
     smoke: bool
+    smoke_timeout: float = SMOKE_TIMEOUT
 
 
 class _Answer(NamedTuple):
@@ -102,10 +104,12 @@ def _models(answer: _Answer) -> list[str]:
 
 def _smoke(address: str, target: Target) -> Check:
     ask = {"model": target.model, "max_tokens": 1, "temperature": 0}
-    answer = _request(address, target, "POST", "/v1/completions", {**ask, "prompt": "1"}, _SMOKE_TIMEOUT)
+    answer = _request(
+        address, target, "POST", "/v1/completions", {**ask, "prompt": "1"}, target.smoke_timeout
+    )
     if answer.status in (404, 405):
         chat = {**ask, "messages": [{"role": "user", "content": "1"}]}
-        answer = _request(address, target, "POST", "/v1/chat/completions", chat, _SMOKE_TIMEOUT)
+        answer = _request(address, target, "POST", "/v1/chat/completions", chat, target.smoke_timeout)
     if answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("choices"):
         return Check(OK, "the model is listed, and a completion came back", smoked=True, listed=True)
     kind = LOST if answer.status >= 500 else SLOW
@@ -155,11 +159,13 @@ class Checker:
         self._thread = threading.Thread(target=self._work, name=f"health-{name}", daemon=True)
         self._thread.start()
 
-    def ask(self, generation: int, target: Target) -> None:
-        """Begin a check of a generation, unless one is going on."""
-        if not self.busy:
-            self.busy = True
-            self._asked.put((generation, target))
+    def ask(self, generation: int, target: Target) -> bool:
+        """Begin a check of a generation, unless one is going on; whether it was begun."""
+        if self.busy:
+            return False
+        self.busy = True
+        self._asked.put((generation, target))
+        return True
 
     def take(self, generation: int) -> Check | None:
         """The outcome of a check of this generation, once; older generations' outcomes are dropped."""

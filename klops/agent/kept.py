@@ -79,7 +79,9 @@ class Kept:
                 why = f"{why}; it is {path}{store.ASIDE} now"
             say(f"{self.name}: {why}")
             running = report.launched_with(self.spec or {}, self.secret)
-            found = recovery.rebuilt(self.name, self.lineage, processes, running, seen, why)
+            found = recovery.rebuilt(
+                self.name, self.lineage, processes, running, seen, why, replaced=self.refusal is None
+            )
             found.home = self.around.home
         self.record = found or Record(self.name)
         if self.record.home != self.around.home:

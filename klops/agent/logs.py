@@ -191,7 +191,7 @@ class Follower:
         older = self._older()
         if older != self._rotated:
             self._rotated = older
-            data = read_from(self.path + ".1", self.offset, 1 << 26)
+            data = read_from(self.path + ".1", self.offset, size(self.path + ".1"))
             self.offset = 0
         more = read_from(self.path, self.offset, 1 << 22)
         self.offset += len(more)
@@ -199,8 +199,9 @@ class Follower:
 
 
 def print_log(path: str, lines: int, since: float | None, follow: bool, stop: Any, write: Any) -> None:
-    """Raw bytes of a log: the last lines, or from a time on; ``follow`` until ``stop(seconds)`` is true.
+    """Raw bytes of a log: the last lines, or from a time on, up to what it holds when this begins.
 
+    With ``follow`` also what comes then, until ``stop(seconds)`` is true.
     ``write`` takes bytes and says whether somebody read them; nothing is followed for nobody.
     """
     end = size(path)
@@ -221,7 +222,14 @@ def print_log(path: str, lines: int, since: float | None, follow: bool, stop: An
         data = read_from(path, begin, end - begin).splitlines(keepends=True)
         begin = end - sum(len(line) for line in data[len(data) - lines :]) if lines < len(data) else begin
     follower = Follower(path, begin)
-    follow = write(follower.new()) and follow
+    left, read = end - begin, True
+    while left > 0 and read:
+        piece = follower.new()
+        if not piece:
+            break  # it was cut meanwhile
+        left -= len(piece)
+        read = write(piece)
+    follow = follow and read
     while follow:
         ended = stop(0.25)
         follow = write(follower.new()) and not ended

@@ -22,7 +22,7 @@ from klops.agent import (
 )
 from klops.agent.ending import LOADING, Ending
 from klops.agent.errors import VerbError
-from klops.agent.health import Checker, Target
+from klops.agent.health import SMOKE_TIMEOUT, Checker, Target
 from klops.agent.identity import Handle
 from klops.agent.kept import Kept, Surroundings
 from klops.agent.procs import Process
@@ -51,6 +51,8 @@ class Managed(Kept):
         self._ending: Ending | None = None
         self._checker: Checker | None = None
         self._vital = Vital()
+        #: vital members that were gone when the newest check began: if a completion comes back, they aren't
+        self._tried: frozenset[tuple[int, int]] = frozenset()
         self._next_check = self._next_log = self._next_listing = 0.0
         self._hindered_since: float | None = None
         self._log_size = -1
@@ -147,6 +149,9 @@ class Managed(Kept):
         check = self._checker.take(self.record.generation) if self._checker else None
         if check is not None:
             self.health = {"ok": check.kind == unit.OK, "checked": clock, "message": check.message}
+            if check.kind == unit.OK and check.smoked:
+                self._vital.drop(self._tried)
+        lost = self._vital.lost(self.living)
         before = self.record.state
         seen = Seen(
             now=now,
@@ -155,7 +160,8 @@ class Managed(Kept):
             living=len(self.living),
             exit=self._exit_text(),
             check=check,
-            part_lost=self._vital.lost(self.living),
+            part_lost=lost,
+            tried=check is not None and bool(self._tried),
             stuck=self._ending.stuck(self.living, now) if self._ending else "",
             closing=closing,
         )
@@ -165,7 +171,7 @@ class Managed(Kept):
         if self.fault is not None and self.record.state in (unit.STARTING, unit.READY) and self._root_alive():
             self.record.enter(unit.UNHEALTHY, now, clock)  # nobody can check it
         if check is not None and check.kind == unit.OK:
-            self._confirmed = True
+            self._confirmed = self._confirmed or not lost
             root = self.record.root[0] if self.record.root else 0
             self._vital.learn(self.living, processes, root, self.spec or {})
             self.record.vital = self._vital.known()
@@ -196,28 +202,33 @@ class Managed(Kept):
         if now >= self._next_log and self.living:
             self._next_log = now + _LOG_INTERVAL
             self.attempt(f"{self.name}: its log can't be looked after", self._look_after_log)
-        if spec is None or self.fault or record.ending or not self._root_alive() or now < self._next_check:
+        missing = self._vital.missing(self.living)
+        due = now >= self._next_check or not missing <= self._tried
+        if spec is None or self.fault or record.ending or not self._root_alive() or not due:
             return
         settings = spec.get("health", {})
-        starting = record.state == unit.STARTING
-        self._next_check = now + (_START_INTERVAL if starting else float(settings.get("interval", 5)))
+        often = record.state == unit.STARTING or missing
+        self._next_check = now + (_START_INTERVAL if often else float(settings.get("interval", 5)))
         if self._checker is None:
             try:
                 self._checker = Checker(self.name, self.around.wake)
             except RuntimeError as error:  # no more threads: what runs is left alone, and not called ready
                 self.health = {"ok": None, "checked": None, "message": f"can't be checked: {error}"}
                 return
+        timeout = float(settings.get("timeout", 10))
         target = Target(
             port=int(spec["port"]),
             model=str(spec["model"]),
             key=str((self.secret or {}).get("secrets", {}).get("VLLM_API_KEY", "")),
-            timeout=float(settings.get("timeout", 10)),
+            timeout=timeout,
             pids=[p.pid for p in self.living],
             was_ready=record.was_ready,
-            listing=now >= self._next_listing,
-            smoke=bool(settings.get("smoke", True)) and not record.smoked,
+            listing=now >= self._next_listing or bool(missing),
+            smoke=bool(missing) or (bool(settings.get("smoke", True)) and not record.smoked),
+            smoke_timeout=timeout if missing else SMOKE_TIMEOUT,
         )
-        self._checker.ask(record.generation, target)
+        if self._checker.ask(record.generation, target):
+            self._tried = missing
 
     def _look_after_log(self) -> None:
         log, limits = self.around.paths.log(self.name), (self.spec or {}).get("log", {})

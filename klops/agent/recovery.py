@@ -17,8 +17,12 @@ def rebuilt(
     running: Mapping[str, Any],
     seen: Seen,
     why: str,
+    replaced: bool,
 ) -> Record:
     """What lives is kept and checked as if just started; of a unit that doesn't live nothing is guessed.
+
+    Such a one is failed. It may have been stopped on purpose: where its file is ``replaced`` by this record
+    no later life of the container starts it; a file that is left as it is will be read again then.
 
     ``running`` is what the unit's files say of it: a living one counts as launched with that.
     """
@@ -30,6 +34,7 @@ def rebuilt(
         record.running = dict(running)
         record.enter(unit.STARTING, seen.now, seen.clock)
     else:
+        record.desired = unit.STOPPED if replaced else unit.RUNNING
         record.error = why
         record.enter(unit.FAILED, seen.now, seen.clock)
     return record

@@ -12,7 +12,7 @@ from typing import Any, Iterable
 
 from klops.agent import control, identity, procs, report, store, strays, subreaper, unit
 from klops.agent.audit import Audit
-from klops.agent.errors import VerbError, system_error
+from klops.agent.errors import SYSTEM, VerbError, system_error
 from klops.agent.kept import Surroundings
 from klops.agent.launcher import HAND_OVER
 from klops.agent.managed import Managed
@@ -208,8 +208,16 @@ class Supervisor:
             self._take(name)
         except VerbError as failure:
             # one damaged file must not keep the others from being served
+            known = self.broken.get(name)
             self.broken[name] = failure
-            say(f"{name}: {failure.message}")
+            if known is None or known.message != failure.message:
+                say(f"{name}: {failure.message}")
+
+    def _try_again(self) -> None:
+        """Take those that the system refused: descriptors, memory or the disk may be back."""
+        for name, failure in list(self.broken.items()):
+            if failure.code == SYSTEM:
+                self._try_to_take(name)
 
     def reap(self) -> None:
         """Wait for children that ended: roots, and orphans that came here."""
@@ -229,6 +237,22 @@ class Supervisor:
         begun = time.monotonic()
         processes = procs.table()
         self.reap()  # after the table: how a process ended is known as soon as it is seen to have ended
+        self._try_again()
+        try:
+            self._step(processes)
+        finally:
+            # whatever went wrong: a descriptor that was closed may be a client's by the next accept
+            self._watch_ends()
+        now = time.monotonic()
+        self.server.expire(now)
+        if self.closing_since is not None and (
+            not any(one.living for one in self.units.values()) or now - self.closing_since > _CLOSING
+        ):
+            self._leave(0, "told to stop")
+        soonest = min((one.wants_before(now) for one in self.units.values()), default=5.0)
+        return rest(soonest, [one.check_due(now) for one in self.units.values()], now - begun)
+
+    def _step(self, processes: dict[int, Process]) -> None:
         for one in self.units.values():
             one.look(processes)
         self._adopt(processes)
@@ -241,15 +265,6 @@ class Supervisor:
             elif one.record.removing and not one.living and one.record.state == unit.STOPPED:
                 one.forget()
                 del self.units[one.name]
-        self._watch_ends()
-        now = time.monotonic()
-        self.server.expire(now)
-        if self.closing_since is not None and (
-            not any(one.living for one in self.units.values()) or now - self.closing_since > _CLOSING
-        ):
-            self._leave(0, "told to stop")
-        soonest = min((one.wants_before(now) for one in self.units.values()), default=5.0)
-        return rest(soonest, [one.check_due(now) for one in self.units.values()], now - begun)
 
     def _adopt(self, processes: dict[int, Process]) -> None:
         found, nobodys = strays.adopt(processes, list(self.units.values()), self.adopters, self.around.never)

@@ -189,8 +189,10 @@ class Seen:
     exit: str = ""
     #: the newest check that ended since the last step
     check: Check | None = None
-    #: a process without which the server can't serve, and which is gone
+    #: a process without which the server could not serve, as far as is known, and which is gone
     part_lost: str = ""
+    #: the check was begun after that, and asked for a completion
+    tried: bool = False
     #: members that outlive KILL
     stuck: str = ""
     #: the supervisor itself is ending: stop, but keep what is desired
@@ -232,9 +234,17 @@ def new_home(unit: Record, home: str, now: float, clock: float) -> None:
     unit.home = home
     if unit.desired == RUNNING:
         _anew(unit, "the container was started", now, clock)
-    else:
+    elif not _kept_failed(unit):
         unit.enter(STOPPED, now, clock)
     _no_generation(unit)
+
+
+def _kept_failed(unit: Record) -> bool:
+    """Whether it is failed though nobody wants it to run: its state was lost, and no stop came since.
+
+    What was wanted is not known then, so it stays failed, with the reason, until somebody says.
+    """
+    return unit.state == FAILED and unit.desired == STOPPED and not unit.ending
 
 
 def launched(unit: Record, root: list[int], seen: Seen) -> None:
@@ -302,7 +312,9 @@ def _look(unit: Record, policy: Policy, seen: Seen) -> str:
         hasty = not unit.was_ready and seen.now - unit.lost_since < policy.interval * (policy.failures - 1)
         if unit.lost >= policy.failures and not hasty:
             return check.message
-    if seen.part_lost and unit.was_ready:
+    # no answer in time may also mean that it is busy
+    without = check is not None and (check.kind == LOST or unit.failing >= max(1, policy.failures))
+    if seen.part_lost and unit.was_ready and seen.tried and without:
         return seen.part_lost
     if unit.state == STARTING and seen.now - unit.launched > policy.start_timeout:
         return f"not ready after {policy.start_timeout:g} s (start_timeout)" + (
@@ -321,9 +333,10 @@ def step(unit: Record, policy: Policy, seen: Seen) -> str:
         if seen.living:
             if unit.state in (STARTING, READY):
                 unit.enter(UNHEALTHY, seen.now, seen.clock)
-            unit.ending = unit.ending or "the supervisor is stopping"
+            if not _kept_failed(unit):
+                unit.ending = unit.ending or "the supervisor is stopping"
             return END
-        if unit.desired == RUNNING and unit.state == FAILED:
+        if (unit.desired == RUNNING and unit.state == FAILED) or _kept_failed(unit):
             return NOTHING  # the end of the supervisor is no pardon
         _no_generation(unit)
         if unit.desired == STOPPED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from klops.agent import devices, procs
 from klops.agent.procs import Process
@@ -12,7 +12,8 @@ class Vital:
     """Members that hold a card, and those between them and the root.
 
     They are learnt from two good checks in a row: a child that was just forked holds the cards of its parent
-    until it becomes another program, and its end means nothing.
+    until it becomes another program, and its end means nothing. One that lives longer is taken for vital by
+    mistake: so before the end of a member counts, the server has to show whether it can do without.
     """
 
     def __init__(self) -> None:
@@ -42,12 +43,19 @@ class Vital:
             self._names = {key: name for key, name in now.items() if key in self._before}
         self._before = now
 
+    def missing(self, living: Sequence[Process]) -> frozenset[tuple[int, int]]:
+        """Pid and start of those that are gone."""
+        return frozenset(self._names) - {(p.pid, p.start) for p in living}
+
+    def drop(self, members: Collection[tuple[int, int]]) -> None:
+        """The server has served without these."""
+        for key in members:
+            self._names.pop(key, None)
+
     def lost(self, living: Sequence[Process]) -> str:
         """Which of them is gone, in words; "" for none."""
-        alive = {(p.pid, p.start) for p in living}
-        for key, name in self._names.items():
-            if key not in alive:
-                return f"a part of the engine is gone: pid {key[0]} ({name})"
+        for pid, start in sorted(self.missing(living)):
+            return f"a part of the engine is gone: pid {pid} ({self._names[pid, start]})"
         return ""
 
 

@@ -52,8 +52,7 @@ def execute(
     settings = {name: session.settings(name) for name in names}
     given = sys.stdin.buffer.read() if stdin else b""
     if common.check:
-        for name in names:
-            sys.stderr.write(f"{name}: would run {shlex.join(command)}\n")
+        _announce(session, names, command)
         raise typer.Exit(0)
     if tty:
         raise typer.Exit(_interactive(session, names[0], settings, command, on_host))
@@ -80,6 +79,15 @@ def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) 
     name = session.one(host)
     settings = {name: session.settings(name)}
     raise typer.Exit(_interactive(session, name, settings, list(LOGIN_SHELL), on_host))
+
+
+def _announce(session: Session, names: list[str], command: list[str]) -> None:
+    """What would run where."""
+    if session.common.json:
+        session.print_json({"ok": True, "hosts": {name: {"would_run": command} for name in names}})
+        return
+    for name in names:
+        sys.stderr.write(f"{name}: would run {shlex.join(command)}\n")
 
 
 def _interactive(

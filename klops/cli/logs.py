@@ -41,7 +41,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on as the log grows; ends with Ctrl-C.")
     ] = False,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="SPAN", help="Only what is newer: 90s, 10m, 2h.")
+        str | None, typer.Option("--since", metavar="SPAN", help="All that is newer: 90s, 10m, 2h.")
     ] = None,
     common: Common,
 ) -> None:
@@ -57,6 +57,11 @@ def logs(
 
     if follow and common.json:
         raise UsageError("--follow never ends, and JSON is one document", hint="leave one of the two out")
+    if lines is not None and since is not None:
+        raise UsageError(
+            "--lines counts from the end, --since goes by the time: one of the two",
+            hint="leave one of the two out",
+        )
     span = None if since is None else parse_span(since)
     session = open_session(common)
     name = session.one(host)

@@ -90,13 +90,17 @@ def _tidy(command: Any, parent: Any) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """TERM and HUP end a run as Ctrl-C does: locks are released, remote commands ended."""
+    """TERM and HUP end a run as Ctrl-C does: locks are released, remote commands ended.
+
+    One that is ignored stays ignored: ``nohup klops up ... &`` outlives its terminal.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield
     finally:

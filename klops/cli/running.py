@@ -43,7 +43,6 @@ def run_playbook(
         forks=common.forks,
         extra_vars={**session.extra, **(extra or {})},
         start_at_task=start_at_task,
-        who=_who(),
     )
     sink = TerminalSink(
         session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
@@ -58,9 +57,7 @@ def run_quietly(session: Session, path: Path, *, limit: Sequence[str]) -> RunRes
     """Run a playbook that only looks: as a check, so that it can't write, and with nothing shown."""
     from klops.playbook.run import RunOptions
 
-    options = RunOptions(
-        limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra), who=_who()
-    )
+    options = RunOptions(limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra))
     return _run(session, path, options, [])
 
 
@@ -80,14 +77,6 @@ def _run(session: Session, path: Path, options: RunOptions, sinks: list[Sink]) -
     )
 
 
-def _who() -> str:
-    """Who runs this klops, and where: ``user@machine``, for locks and the audit log."""
-    from klops.remote.lock import LockOwner
-
-    owner = LockOwner.here()
-    return f"{owner.who}@{owner.origin}"
-
-
 def finish(session: Session, result: RunResult, *, show_status: bool, detailed: bool = False) -> NoReturn:
     """Print what a run came to, and end the command with its exit status."""
     from klops.ui.json import run_document, status_values
@@ -101,8 +90,7 @@ def finish(session: Session, result: RunResult, *, show_status: bool, detailed: 
         shown: dict[str, Mapping[str, Any] | KlopsError] = {}
         for host in result.hosts:
             if host in values:
-                # the lock that was seen is this run's own, and given back by now
-                shown[host] = {**values[host], "lock": None}
+                shown[host] = values[host]
             elif host in result.errors:
                 shown[host] = result.errors[host]
         console = session.console()

@@ -116,7 +116,8 @@ class Session:
             return {host: future.result() for host, future in zip(hosts, futures, strict=True)}
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            self._end_commands(futures)
+            # wait() never counts those as done that were cancelled before they began
+            self._end_commands([future for future in futures if not future.cancelled()])
             raise
         finally:
             pool.shutdown(wait=False)

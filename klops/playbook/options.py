@@ -12,7 +12,7 @@ FORKS = 16
 
 @dataclass(frozen=True)
 class RunOptions:
-    """``limit``: patterns that narrow each play's hosts, or None. ``who``: USER@MACHINE, for locks."""
+    """``limit``: patterns that narrow each play's hosts, or None."""
 
     limit: Sequence[str] | None = None
     tags: Sequence[str] = ()
@@ -23,4 +23,3 @@ class RunOptions:
     #: by name, plain values or located nodes
     extra_vars: Mapping[str, Any] = field(default_factory=dict)
     start_at_task: str | None = None
-    who: str = ""

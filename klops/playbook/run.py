@@ -69,18 +69,9 @@ def run(
     """
     plays = select(playbook, inventory, options)
     prepared = prepare(plays, inventory, options.extra_vars, redactor)
-    owner = _owner(options.who)
+    owner = LockOwner.here()
     own_locks = make_lock or (lambda remote, root: HostLock(remote, root, who=owner))
     return _Run(playbook, plays, prepared, options, sinks, open_remote, redactor, own_locks, owner.run).go()
-
-
-def _owner(who: str) -> LockOwner:
-    """Who takes the locks of one run; ``who`` is ``user@machine``, "" for this user on this machine."""
-    owner = LockOwner.here()
-    if not who:
-        return owner
-    user, _, machine = who.rpartition("@")
-    return LockOwner(user, machine, owner.run)
 
 
 def _opened(open_remote: OpenRemote, connection: Connection, become: bool | None) -> Remote:

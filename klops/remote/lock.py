@@ -29,6 +29,8 @@ RENEWAL = 20.0
 #: Exit statuses of the scripts below.
 _HELD = 17
 _NOT_OURS = 18
+#: What commands say when there is no room, for this user or for anybody.
+_FULL = ("No space left on device", "Disk quota exceeded")
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,17 @@ def read_lock(reply: Reply) -> LockInfo | None:
 
 # $1 root, $2 head of the document (who, from, run), $3 lifetime.
 # make_lock: 0 made, 74 no room, else there is one.
+# The messages of commands are looked at, so they are asked for in English. Written by cat: a shell's own
+# printf may say "I/O error" of a full disk.
 _TAKE = r"""
+export LC_ALL=C
 root=$1 lock=$1/lock
 ( umask 022; mkdir -p -- "$root" ) || exit 73
 read -r up idle </proc/uptime && read -r boot </proc/sys/kernel/random/boot_id || exit 74
 whole=${up%%.*}
 doc="$2, \"boot_id\": \"$boot\", \"expires\": $((whole + $3)).${up##*.}, \"taken\": $(date +%s)}"
 umask 022
-make_lock() { ( set -C; { printf '%s\n' "$doc" || { rm -f -- "$lock"; exit 74; }; } >"$lock" ); }
+make_lock() { ( set -C; { printf '%s\n' "$doc" | cat || { rm -f -- "$lock"; exit 74; }; } >"$lock" ); }
 """
 # Prints boot id and uptime, then the lock that was found.
 _ACQUIRE = (
@@ -117,7 +122,10 @@ _ACQUIRE = (
     + r"""
 why=$(make_lock 2>&1)
 case $? in 0) exit 0 ;; 74) echo "$why" >&2; exit 74 ;; esac
-[ -e "$lock" ] || [ -w "$root" ] || { echo "$why" >&2; exit 74; }
+[ -e "$lock" ] || {
+    case $why in *"No space left"*|*"quota exceeded"*) echo "$why" >&2; exit 74 ;; esac
+    [ -w "$root" ] || { echo "$why" >&2; exit 74; }
+}
 echo "$boot $up"
 [ -s "$lock" ] || find "$lock" -mmin +1 2>/dev/null | sed 's/.*/{"abandoned": true}/'
 cat -- "$lock" 2>/dev/null
@@ -133,11 +141,14 @@ _TAKE_OVER = (
     + r"""
 guard=$lock.takeover
 find "$guard" -prune -mmin +1 -exec rmdir -- {} \; 2>/dev/null
-mkdir -- "$guard" 2>/dev/null || exit 17
+why=$(mkdir -- "$guard" 2>&1) || case $why in
+*"File exists"*) exit 17 ;;
+*) echo "$why" >&2; exit 74 ;;
+esac
 trap 'rmdir -- "$guard"' EXIT
 trap 'exit 143' HUP INT TERM
 [ "$(cat -- "$lock" 2>/dev/null)" = "$4" ] || exit 17
-rm -f -- "$lock"
+rm -f -- "$lock" || exit 74
 make_lock 2>/dev/null || exit 17
 ( printf '%s\n' "$5" >>"$root/audit.jsonl" ) 2>&1
 exit 0
@@ -311,10 +322,13 @@ class HostLock:
         done = (remote or self._remote).run(["sh", "-c", text, "klops-lock", *args], timeout=20, check=False)
         if done.rc in (0, _HELD, _NOT_OURS):
             return done.rc, done.text
+        full = any(text in done.error_text for text in _FULL)
         raise CommandFailed(
             f"{self._remote.name}: {self._root}/lock can't be written: {done.error_text.strip() or done.rc}",
             rc=done.rc,
             stderr=done.error_text,
-            hint="klops.root must be a folder that this user may write",
+            hint=f"make room on the disk that {self._root} is on"
+            if full
+            else "klops.root must be a folder that this user may write",
             code="lock",
         )

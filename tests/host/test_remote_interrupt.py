@@ -55,12 +55,12 @@ def inventory(folder: Path, sshd: Sshd, klops: dict[str, Any]) -> str:
     return str(path)
 
 
-def interrupted(argv: list[str], number: int, words: list[str]) -> tuple[int, str]:
-    """Start klops, send it a signal when the command runs twice; its exit status and standard error."""
+def interrupted(argv: list[str], number: int, words: list[str], *, times: int = 2) -> tuple[int, str]:
+    """Run klops, send it a signal when the command runs on so many hosts: exit status and standard error."""
     command = [sys.executable, "-m", "klops", *argv]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
-            until(lambda: len(running(*words)) == 2, timeout=20, what=f"{words} runs on both hosts")
+            until(lambda: len(running(*words)) == times, timeout=20, what=f"{words} runs {times} times")
             os.kill(process.pid, number)
             _, err = process.communicate(timeout=20)
         finally:
@@ -75,6 +75,14 @@ def test_exec_on_hosts(sshd: Sshd, tmp_path: Path, number: signal.Signals) -> No
     rc, err = interrupted(argv, number, words)
     assert rc == 130, err
     assert "interrupted" in err
+    assert running(*words) == []
+
+
+def test_exec_on_more_hosts_than_forks(sshd: Sshd, tmp_path: Path) -> None:
+    words = ["sleep", "985.30"]
+    argv = ["exec", "--host", "all", "--forks", "1", "-i", inventory(tmp_path, sshd, {}), "--", *words]
+    rc, err = interrupted(argv, signal.SIGINT, words, times=1)
+    assert rc == 130, err
     assert running(*words) == []
 
 

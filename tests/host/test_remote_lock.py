@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from structlog.testing import capture_logs
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.remote.base import Remote
 from klops.remote.factory import open_remote
-from klops.remote.local import LocalRemote
+from klops.remote.local import LocalRemote, ProcessPipes
 from klops.remote.lock import HostLock, LockOwner, parse_lock
 from tests.host.sshd import Sshd, connection_to, start_sshd
 
@@ -168,3 +169,26 @@ def test_a_place_that_can_t_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CommandFailed, match="can't be written"):
         HostLock(LocalRemote(), str(tmp_path / "file" / "root"), who=owner("a")).acquire()
+
+
+class Nobody(LocalRemote):
+    """This machine for a user who owns nothing on it."""
+
+    def _open(self, argv: Sequence[str]) -> ProcessPipes:
+        rights = ["--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        return super()._open(["setpriv", *rights, "--", *argv])
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o1777])
+def test_a_dead_one_that_this_user_may_not_remove(mode: int) -> None:
+    if mode == 0o1777 and os.geteuid() != 0:
+        pytest.skip("takes a file of another user, which only root can make")
+    # the folders of tmp_path are this user's alone
+    with tempfile.TemporaryDirectory() as root:
+        dead = {"schema": 1, "who": "x", "from": "y", "run": "d", "boot_id": "gone", "expires": 9, "taken": 0}
+        Path(root, "lock").write_text(json.dumps(dead) + "\n")
+        Path(root).chmod(mode)
+        with pytest.raises(CommandFailed, match="can't be written") as caught:
+            HostLock(Nobody(), root, who=owner("new")).acquire()
+        assert "may write" in caught.value.hint
+        assert [p.name for p in Path(root).iterdir()] == ["lock"]

@@ -138,6 +138,31 @@ def test_files_of_one_unit_keep_no_other_from_being_served(site: Site) -> None:
     site.reaches("ready", "newer")
 
 
+def test_a_stopped_unit_that_lost_its_state_is_not_started_by_later_lives_of_the_container(
+    site: Site,
+) -> None:
+    hold = site.hold()
+    site.start(site.spec())
+    site.reaches("ready")
+    assert site.verb("stop", "llm")["state"] == "stopped"
+    state = site.root / STATE
+    for home, text in (("", "{"), ("another", None), ("a third", None)):
+        hold.send_signal(signal.SIGTERM)
+        assert hold.wait(30) == 0
+        # another life of the container is one of another pid 1
+        state.write_text(text or json.dumps({**json.loads(state.read_text()), "home": home}))
+        hold = site.hold()
+        site.supervisor()
+        until(lambda: json.loads(state.read_text())["home"] not in ("another", "a third"), what="it moved in")
+        unit = site.unit()
+        assert (unit["state"], unit["desired"], unit["generation"]) == ("failed", "stopped", 1)
+        assert str(state) in unit["error"]
+    assert len(site.audit("start")) == 1
+    # the lineage still tells the generation
+    assert site.start(site.spec())["state"] == "starting"
+    assert site.reaches("ready")["generation"] == 2
+
+
 def test_what_died_with_the_supervisor_is_never_called_ready(held: Site) -> None:
     for node in ("xpu0", "xpuctrl"):
         (held.devices / node).symlink_to("/dev/full")

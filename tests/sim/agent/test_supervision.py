@@ -21,7 +21,7 @@ import pytest
 from klops.agent import procs
 from klops.agent.digests import secret_digest
 from klops.remote import agentpackage
-from tests.sim.agent.site import KEY, Site, alive
+from tests.sim.agent.site import KEY, STANDIN, Site, alive
 from tests.sim.agent.test_package import interpreters
 from tests.waiting import until
 
@@ -239,6 +239,42 @@ def test_stopped_workers_without_parents_are_ended(held: Site) -> None:
     os.kill(engine, signal.SIGKILL)
     held.ready_again(1)
     assert not any(alive(pid) for pid in workers)
+
+
+def test_a_helper_that_ends_takes_no_server_with_it_and_an_engine_that_dies_does(held: Site) -> None:
+    (held.devices / "xpu0").symlink_to("/dev/full")
+    (held.devices / "xpuctrl").symlink_to("/dev/full")
+    # it holds the card from the start, like a forked child that inherited the descriptors
+    program = held.devices.parent / "bin" / "vllm"
+    program.write_text(
+        f'#!/bin/sh\nsleep 1000 9<>{held.devices}/xpu0 &\nexec {held.python} -S {STANDIN} "$@"\n'
+    )
+    card = {"index": 0, "minor": 0, "node": "/dev/xpu0", "bdf": "", "uuid": "", "serial": ""}
+    held.start(held.spec(cards=[card], tp=1, env={"KLOPS_SIM_DEVICE_DIR": str(held.devices)}))
+    before = held.reaches("ready")
+    helper = next(m["cpid"] for m in before["lineage"] if m["name"] == "sleep")
+    state = held.root / "run" / "llm.state.json"
+
+    def vital() -> list[int]:
+        return [pid for pid, _, _ in json.loads(state.read_text())["vital"]]
+
+    until(lambda: helper in vital(), what="the helper is taken for a part of the engine")
+    os.kill(helper, signal.SIGTERM)
+    until(lambda: helper not in vital(), what="the server has shown that it can do without")
+    engine = next(m["cpid"] for m in before["lineage"] if m["name"].startswith("VLLM::Engine"))
+    assert engine in vital()
+    unit = held.unit()
+    assert (unit["cpid"], unit["state"], unit["generation"]) == (before["cpid"], "ready", 1)
+
+    began = time.monotonic()
+    os.kill(engine, signal.SIGKILL)
+    until(lambda: held.unit()["state"] != "ready", what="it isn't called ready")
+    assert time.monotonic() - began < 2
+    assert held.ready_again(1)["restarts"] == 1
+    (why,) = {
+        line["why"] for line in held.audit("state") if (line["was"], line["state"]) == ("ready", "unhealthy")
+    }
+    assert why == f"a part of the engine is gone: pid {engine} (VLLM::EngineCor)"
 
 
 def test_a_server_that_hangs_is_unhealthy_and_not_killed(held: Site) -> None:

@@ -139,3 +139,40 @@ def test_the_last_lines_and_since(tmp_path: Path) -> None:
     assert printed(path, 3, since=1.0).count(b"\n") == 20000
     logs.rotate(path, 2)
     assert printed(path, 3, since=5000.0 + 18500).startswith(b"line 18001\n")
+
+
+def test_a_log_of_more_than_one_piece_is_printed_to_its_end(tmp_path: Path) -> None:
+    path = str(tmp_path / "llm.log")
+    lines = [b"%07d %s\n" % (number, b"x" * 91) for number in range(90000)]  # 9 MB
+    logs.mark(path, 1000.0)
+    Path(path).write_bytes(b"".join(lines))
+    logs.mark(path, 2000.0)
+    assert printed(path, 3, since=1500.0) == b"".join(lines)
+    assert printed(path, 80000) == b"".join(lines[-80000:])
+    logs.rotate(path, 2)
+    Path(path).write_bytes(b"".join(reversed(lines)))
+    assert printed(path, 3, since=1500.0) == b"".join([*lines, *reversed(lines)])
+
+
+def test_what_is_written_while_a_log_is_printed_does_not_make_it_endless(tmp_path: Path) -> None:
+    path = tmp_path / "llm.log"
+    path.write_bytes(b"x" * (5 << 20))
+    pieces = []
+
+    def write(data: bytes) -> bool:
+        pieces.append(data)
+        with path.open("ab") as file:
+            file.write(b"y" * (3 << 20))
+        return True
+
+    logs.print_log(str(path), 10, 0.0, follow=False, stop=None, write=write)
+    assert len(pieces) == 2
+    assert b"".join(pieces).startswith(b"x" * (5 << 20))
+
+
+def test_nothing_more_is_read_for_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "llm.log"
+    path.write_bytes(b"x" * (9 << 20))
+    pieces: list[bytes] = []
+    logs.print_log(str(path), 10, 0.0, follow=True, stop=None, write=pieces.append)
+    assert len(pieces) == 1

@@ -83,12 +83,15 @@ def test_a_record_made_anew_keeps_what_lives_and_starts_nothing(paths: store.Pat
     lineage, me = Lineage(paths.lineage("llm")), procs.read(os.getpid())
     assert me is not None
     seen = Seen(now=5.0, clock=9.0)
-    dead = recovery.rebuilt("llm", lineage, {}, {}, seen, "it was damaged")
-    assert (dead.state, dead.error, dead.root) == (unit.FAILED, "it was damaged", None)
-    assert unit.step(dead, unit.Policy(), seen) == unit.NOTHING
+    for replaced, desired in ((True, unit.STOPPED), (False, unit.RUNNING)):
+        dead = recovery.rebuilt("llm", lineage, {}, {}, seen, "it was damaged", replaced)
+        assert unit.step(dead, unit.Policy(), seen) == unit.NOTHING
+        assert (dead.state, dead.error, dead.root) == (unit.FAILED, "it was damaged", None)
+        assert dead.desired == desired
     lineage.record(me, 4)
-    living = recovery.rebuilt("llm", lineage, {me.pid: me}, {"digest": "d"}, seen, "it was damaged")
+    living = recovery.rebuilt("llm", lineage, {me.pid: me}, {"digest": "d"}, seen, "it was damaged", True)
     assert (living.state, living.generation, living.root) == (unit.STARTING, 4, [me.pid, me.start])
+    assert living.desired == unit.RUNNING
     assert living.running == {"digest": "d"}
 
 

@@ -30,6 +30,7 @@ def seen(**fields: Any) -> Seen:
     return replace(Seen(now=1000.0, clock=5000.0, root_alive=True, living=5), **fields)
 
 
+LESS = "pid 9 is gone"
 DEAD = {"root_alive": False}
 GONE = {"root_alive": False, "living": 0}
 
@@ -67,7 +68,35 @@ TABLE: list[tuple[str, Record, dict[str, Any], str, str]] = [
         UNHEALTHY,
         unit.END,
     ),
-    ("a worker is gone", record(READY), {"part_lost": "pid 9 is gone"}, UNHEALTHY, unit.END),
+    ("a worker is gone: a completion is asked for", record(READY), {"part_lost": LESS}, READY, unit.NOTHING),
+    (
+        "a check that began before a worker was gone",
+        record(READY),
+        {"part_lost": LESS, "check": LOST},
+        READY,
+        unit.NOTHING,
+    ),
+    (
+        "without a worker it gives no completion",
+        record(READY),
+        {"part_lost": LESS, "check": LOST, "tried": True},
+        UNHEALTHY,
+        unit.END,
+    ),
+    (
+        "without a worker it gives none in time: it may be busy",
+        record(READY),
+        {"part_lost": LESS, "check": SLOW, "tried": True},
+        READY,
+        unit.NOTHING,
+    ),
+    (
+        "without a worker it gives none in time, for the third time",
+        record(READY, failing=2),
+        {"part_lost": LESS, "check": SLOW, "tried": True},
+        UNHEALTHY,
+        unit.END,
+    ),
     ("root killed, engine lives", record(READY), DEAD, UNHEALTHY, unit.END),
     ("root killed, still ending", record(UNHEALTHY, ending="killed"), DEAD, UNHEALTHY, unit.END),
     ("root killed, all gone now", record(UNHEALTHY, ending="killed"), GONE, BACKOFF, unit.NOTHING),
@@ -94,7 +123,9 @@ TABLE: list[tuple[str, Record, dict[str, Any], str, str]] = [
         unit.END,
     ),
     ("stop done", record(UNHEALTHY, desired="stopped", ending="asked"), GONE, STOPPED, unit.NOTHING),
-    ("stop of a failed one", record(FAILED, desired="stopped"), GONE, STOPPED, unit.NOTHING),
+    ("stop of a failed one", record(FAILED, desired="stopped", ending="asked"), GONE, STOPPED, unit.NOTHING),
+    ("its state was lost", record(FAILED, desired="stopped"), GONE, FAILED, unit.NOTHING),
+    ("its state was lost, leftovers live", record(FAILED, desired="stopped"), DEAD, FAILED, unit.END),
     ("the container is stopped", record(READY), {"closing": True}, UNHEALTHY, unit.END),
     (
         "the container is stopped, all gone",
@@ -212,6 +243,21 @@ def test_a_new_life_of_the_container_starts_what_is_wanted_at_once() -> None:
     unit.new_home(one, "another", 1.0, 2.0)
     assert unit.step(one, POLICY, seen(now=1.0, **GONE)) == unit.LAUNCH
     assert one.failed_starts == 0
+
+
+def test_a_unit_whose_state_was_lost_stays_failed_until_somebody_says() -> None:
+    for command, state, action in (
+        (unit.command_stop, STOPPED, unit.NOTHING),
+        (lambda one: unit.command_restart(one, 1.0, 2.0), STARTING, unit.LAUNCH),
+    ):
+        one = record(FAILED, desired="stopped", error="the state is damaged")
+        for home in ("another", "a third"):
+            unit.new_home(one, home, 1.0, 2.0)
+            assert unit.step(one, POLICY, seen(now=1.0, **GONE)) == unit.NOTHING
+            assert (one.state, one.home, one.error) == (FAILED, home, "the state is damaged")
+        command(one)
+        assert unit.step(one, POLICY, seen(now=1.0, **GONE)) == action
+        assert (one.state, one.error) == (state, "")
 
 
 def test_a_record_of_another_version_is_read() -> None:

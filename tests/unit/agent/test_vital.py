@@ -47,5 +47,18 @@ def test_a_worker_is_vital_and_a_passing_child_is_not(spec: dict[str, Any]) -> N
         vital.learn([worker], procs.table(), root, spec)
         assert vital.lost([worker]) == ""
     assert vital.lost([]) == f"a part of the engine is gone: pid {worker.pid} ({worker.name})"
+    assert vital.missing([]) == {(worker.pid, worker.start)}
     vital.clear()
     assert vital.lost([]) == ""
+
+
+def test_what_the_server_did_without_is_not_missed_any_more(spec: dict[str, Any]) -> None:
+    vital, root = Vital(), os.getpid()
+    with holder(spec) as worker, holder(spec) as helper:
+        for _ in range(2):
+            vital.learn([worker, helper], procs.table(), root, spec)
+        assert len(vital.known()) == 2
+        vital.drop(vital.missing([worker]))
+        assert vital.known() == [[worker.pid, worker.start, worker.name]]
+        assert vital.lost([worker]) == ""
+        assert str(worker.pid) in vital.lost([helper])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 from typing import Any
 
 import pytest
 
 from klops.cli.main import run
+from klops.cli.options import Common
+from klops.cli.session import Session
+from klops.errors import UsageError
+from klops.inventory import load
 from tests.unit.cli.conftest import KEY, LocalHost
 
 
@@ -53,6 +59,12 @@ def test_exec_in_check_mode_runs_nothing(host: LocalHost) -> None:
     assert rc == 0
     assert "would run touch" in err
     assert not (host.home / "made").exists()
+
+
+def test_exec_in_check_mode_as_json(host: LocalHost) -> None:
+    rc, out, err = host.klops("exec", "here", "--check", "-o", "json", "--", "sh", "-c", "echo a")
+    assert (rc, err) == (0, "")
+    assert json.loads(out) == {"ok": True, "hosts": {"here": {"would_run": ["sh", "-c", "echo a"]}}}
 
 
 def test_ps_joins_the_agents_view_with_the_pids_of_the_host(host: LocalHost) -> None:
@@ -110,6 +122,11 @@ def test_restart_of_a_service_that_is_not_there_runs_nothing(host: LocalHost) ->
     rc, document = host.json("restart", "here", "--service", "tiny,big")
     assert (rc, document["error"]["code"]) == (2, "usage")
     assert "big" in document["error"]["message"]
+
+
+def test_lines_and_since_exclude_each_other(host: LocalHost) -> None:
+    rc, document = host.json("logs", "here", "--since", "10m", "-n", "2")
+    assert (rc, document["error"]["code"]) == (2, "usage")
 
 
 def test_follow_and_json_exclude_each_other(host: LocalHost) -> None:
@@ -249,6 +266,37 @@ def test_an_interrupt_is_130(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -
         rc, _, err = host.klops(*argv)
         assert rc == 130
         assert "interrupted" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_an_ignored_signal_stays_ignored(host: LocalHost, number: signal.Signals) -> None:
+    kill = ["sh", "-c", f"kill -{int(number)} {os.getpid()}; echo on"]
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        rc, out, _ = host.klops("exec", "--host", "here", "--", *kill)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert (rc, out) == (0, "on\n")
+
+
+def test_a_usage_error_ends_hosts_at_work_and_those_not_begun(host: LocalHost) -> None:
+    inventory = host.home / "three.yml"
+    local = {"ansible_connection": "local"}
+    inventory.write_text(json.dumps({"all": {"hosts": {"a": local, "b": local, "c": local}}}), "utf-8")
+    session = Session(Common(forks=1), load([str(inventory)]), {})
+    begun = []
+
+    def work(name: str) -> None:
+        begun.append(name)
+        if name == "a":
+            raise UsageError("wrong")
+        with session.remote(name) as remote:
+            remote.run(["sleep", "985.31"])
+
+    with pytest.raises(UsageError, match="wrong"):
+        session.each(["a", "b", "c"], work)
+    assert "c" not in begun
 
 
 def test_version_and_help() -> None:

@@ -104,3 +104,13 @@ def test_a_final_status_that_failed_is_shown_as_its_error(
         "two",
         "error: the agent in the container does not answer",
     ]
+
+
+def test_somebody_elses_lock_is_shown_after_a_run(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = {"services": {}, "container": None, "lock": {"who": "ada", "from": "desk"}}
+    task = TaskRun("Status", "klops.status", {"here": TaskResult(Status.OK, values=status)})
+    result = RunResult("restart.yml", plays=[PlayRun("restart", ("here",), [task])], hosts=("here",))
+    monkeypatch.setattr("klops.cli.running.run_playbook", lambda *_, **__: result)
+    rc, out, _ = host.klops("restart", "here")
+    assert rc == 0
+    assert "lock: held by ada from desk" in out

@@ -48,3 +48,11 @@ def test_a_root_that_can_t_be_written() -> None:
     with pytest.raises(CommandFailed, match="Permission denied") as caught:
         HostLock(host, "/root", who=LockOwner("me", "here", "run")).acquire()
     assert "klops.root" in caught.value.hint
+
+
+@pytest.mark.parametrize("said", ["cat: write error: No space left on device", "mkdir: Disk quota exceeded"])
+def test_a_full_disk_is_no_matter_of_rights(said: str) -> None:
+    host = FakeRemote("h").on("klops-lock", reply(rc=74, stderr=said))
+    with pytest.raises(CommandFailed, match=said) as caught:
+        HostLock(host, "/root", who=LockOwner("me", "here", "run")).acquire()
+    assert caught.value.hint == "make room on the disk that /root is on"
