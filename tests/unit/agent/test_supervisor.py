@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -41,7 +42,8 @@ def living() -> Iterator[procs.Process]:
         try:
             yield process
         finally:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError):  # what a test looks at may have reaped it
+                child.kill()
 
 
 @pytest.fixture
