@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -58,6 +59,18 @@ def start_ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
+def concerned_with(host: RehearsalHost) -> set[int]:
+    """Pids of this machine whose command line names the host's folder or its container."""
+    words = (str(host.directory).encode(), host.container.encode())
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended while we looked
+            line = (entry / "cmdline").read_bytes()
+            if any(word in line for word in words):
+                found.add(int(entry.name))
+    return found
+
+
 # The tests of this module tell one story a transport, in this order.
 
 
@@ -66,10 +79,12 @@ def test_check_and_diff_on_a_bare_host_list_every_change_and_touch_nothing(
 ) -> None:
     rehearsal, host = one
     files, containers = tree(host.directory), docker(rehearsal, "ps", "-a")
+    processes = concerned_with(host)
     done = on(rehearsal, "up", host.name, "--check", "--diff")
     assert done.rc == 0, done.stdout + done.stderr
     assert tree(host.directory) == files
     assert docker(rehearsal, "ps", "-a") == containers
+    assert concerned_with(host) == processes
     assert holders(device_numbers(host.device_dir)) == []
     changed = {
         task["name"]: [c["what"] for c in task["hosts"][host.name]["changes"]]
