@@ -1,5 +1,31 @@
-"""Rehearsal hosts for the tests of this folder."""
+"""Rehearsal hosts, an sshd, and this machine as a remote, for the tests of this folder."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from klops.remote.base import Remote
+from klops.remote.factory import open_remote
+from klops.remote.local import LocalRemote
+from tests.host.sshd import Sshd, connection_to, start_sshd
 from tests.rehearsals import make_rehearsal, real_vllm, rehearsal
 
-__all__ = ["make_rehearsal", "real_vllm", "rehearsal"]
+__all__ = ["make_rehearsal", "real_vllm", "rehearsal", "remote", "sshd"]
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """An sshd of the module's own."""
+    daemon = start_sshd(tmp_path_factory.mktemp("sshd"))
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture(params=["ssh", "local"])
+def remote(request: pytest.FixtureRequest, sshd: Sshd) -> Iterator[Remote]:
+    """This machine, reached in each of the two ways."""
+    there: Remote = open_remote(connection_to(sshd)) if request.param == "ssh" else LocalRemote()
+    yield there
+    there.close()

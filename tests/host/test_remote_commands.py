@@ -6,34 +6,17 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from klops.errors import CommandFailed, CommandTimeout, Interrupted
 from klops.remote.base import Remote
-from klops.remote.factory import open_remote
-from klops.remote.local import LocalRemote
 from klops.remote.reads import ABSENT, CommandRead, FileRead, ListRead
 from tests.host.processes import running, until_runs
-from tests.host.sshd import Sshd, connection_to, start_sshd
+from tests.host.sshd import Sshd
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    daemon = start_sshd(tmp_path_factory.mktemp("sshd"))
-    yield daemon
-    daemon.close()
-
-
-@pytest.fixture(params=["ssh", "local"])
-def remote(request: pytest.FixtureRequest, sshd: Sshd) -> Iterator[Remote]:
-    there: Remote = open_remote(connection_to(sshd)) if request.param == "ssh" else LocalRemote()
-    yield there
-    there.close()
 
 
 def test_status_and_streams(remote: Remote) -> None:

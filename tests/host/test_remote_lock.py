@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,26 +16,10 @@ from structlog.testing import capture_logs
 
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.remote.base import Remote
-from klops.remote.factory import open_remote
 from klops.remote.local import LocalRemote, ProcessPipes
 from klops.remote.lock import HostLock, LockOwner, parse_lock
-from tests.host.sshd import Sshd, connection_to, start_sshd
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    daemon = start_sshd(tmp_path_factory.mktemp("sshd"))
-    yield daemon
-    daemon.close()
-
-
-@pytest.fixture(params=["ssh", "local"])
-def remote(request: pytest.FixtureRequest, sshd: Sshd) -> Iterator[Remote]:
-    there: Remote = open_remote(connection_to(sshd)) if request.param == "ssh" else LocalRemote()
-    yield there
-    there.close()
 
 
 def owner(run: str) -> LockOwner:
