@@ -15,6 +15,7 @@
     |-- DockerUnavailable         1   no engine answers, or it may not be asked
     |-- AgentError                1   the agent in the container refused or failed
     |-- TaskFailed                1   an action looked, and says no: the host isn't fit for what was asked
+    |   `-- ChangedMeanwhile      1   what was planned to be changed is no longer what the plan was made of
     |-- LockHeld                  1   somebody else is changing this host
     |-- ReadOnlyViolation         1   check mode was about to write: a fault of klops
     `-- Interrupted             130
@@ -24,26 +25,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound="KlopsError")
 
 
 class KlopsError(Exception):
     """Root of all errors that klops raises on purpose.
 
     ``code`` is stable and meant for programs, ``hint`` says what to do next ("" when there is nothing).
+    ``values`` are what a task that fails with it registers beside that, by Ansible's names.
     """
 
     code = "error"
     exit_status = 1
     retryable = False
 
-    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", code: str = "", values: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.values: Mapping[str, Any] = values or {}
         if code:
             self.code = code
+
+    def but(self: E, **changed: Any) -> E:
+        """A copy with other attributes (``message``, ``hint``, ``values``, ...); this one stays as it is.
+
+        Where it was raised and what caused it is kept.
+        """
+        # not copy.copy, which calls the class with the texts alone: not all are made of them
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__, **changed)
+        other.args = (other.message,)
+        other.__cause__, other.__context__ = self.__cause__, self.__context__
+        other.__suppress_context__ = self.__suppress_context__
+        return other.with_traceback(self.__traceback__)
 
     def as_json(self) -> dict[str, str]:
         """``{code, message, hint}``, the shape of the contract."""
@@ -145,8 +166,9 @@ class CommandFailed(KlopsError):
         stderr: str = "",
         hint: str = "",
         code: str = "",
+        values: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, code=code)
+        super().__init__(message, hint=hint, code=code, values=values)
         self.rc = rc
         self.stdout = stdout
         self.stderr = stderr
@@ -174,6 +196,12 @@ class TaskFailed(KlopsError):
     """An action looked at the host and says no."""
 
     code = "task-failed"
+
+
+class ChangedMeanwhile(TaskFailed):
+    """What was planned to be changed is no longer what the plan was made of; nothing was done to it."""
+
+    code = "changed-meanwhile"
 
 
 class LockHeld(KlopsError):

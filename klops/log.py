@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+_waiting: list[Callable[[], None]] = []
+
+
+def configure_with(work: Callable[[], None]) -> None:
+    """Have ``work`` configure structlog when the first logger is asked for.
+
+    Most commands log nothing, and structlog takes a good part of the time that they take to start.
+    """
+    _waiting[:] = [work]
 
 
 def get_logger(name: str) -> Any:
@@ -14,6 +25,8 @@ def get_logger(name: str) -> Any:
     """
     import structlog
 
+    while _waiting:
+        _waiting.pop()()
     if not structlog.is_configured():
         structlog.configure(
             processors=[

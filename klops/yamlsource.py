@@ -8,18 +8,26 @@ this is stricter than Ansible: a key that is given twice is a mistake, not a sil
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from klops.errors import Location, Mistake, SourceErrors
 from klops.yaml11 import read_plain
+from klops.yamlfaults import place, quoted, syntax_mistake
 
 BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _TAG = "tag:yaml.org,2002:"
-_INSTEAD_OF_VAULT = "a secret setting can be {env: NAME}, {file: PATH} or {command: [...]}"
+#: Lists and mappings within one another, those that aliases bring in counted: nobody writes as many.
+DEEPEST = 100
+#: Values that aliases may bring in, all together: nine lines of them can stand for a thousand million.
+MOST_BY_ALIASES = 1_000_000
+#: what to write in place of a text that ansible-vault encrypted
+INSTEAD_OF_VAULT = (
+    "under klops: a secret setting can be {env: NAME}, {file: PATH} or {command: [...]}; "
+    "elsewhere write \"{{ lookup('env', 'NAME') }}\", or give the variable with -e @FILE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class MappingNode(Node):
         return None
 
 
-def load_file(path: str | Path) -> Node | None:
+def load_file(path: str | Path, noted: list[Mistake] | None = None) -> Node | None:
     """Read and :func:`parse` a UTF-8 file; raises :class:`SourceErrors` for one that can't be read, too."""
     try:
         data = Path(path).read_bytes()
@@ -82,31 +90,36 @@ def load_file(path: str | Path) -> Node | None:
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         where = Location(str(path), line, column)
         raise SourceErrors([Mistake(where, "this is not UTF-8 text", "save the file as UTF-8")]) from error
-    return parse(text, str(path))
+    return parse(text, str(path), noted)
 
 
-def parse(text: str, file: str) -> Node | None:
+def parse(text: str, file: str, noted: list[Mistake] | None = None) -> Node | None:
     """The one document in ``text``, or None when it is empty; ``file`` is the name used in locations.
 
+    With ``noted`` mistakes that leave a document to look at are put there, so that what else is wrong in it
+    can be told beside them: of a key that is given twice the last one counts, an unknown tag is left out.
+
     Raises :class:`SourceErrors` with every duplicate key, unknown tag and wrong alias found, and the first
-    error of syntax.
+    error of syntax or the first place that is too deep.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     text = text.removeprefix(BOM)
     if BOM in text:
-        where = _place(text, text.index(BOM), file)
+        where = place(text, text.index(BOM), file)
         raise SourceErrors([Mistake(where, "a byte order mark in mid-file", "delete it")])
     reader = YAML(typ="safe", pure=True)
     reader.version = (1, 1)
-    composer = _Composer(file, _as_events(reader, text))
+    composer = _Composer(file, text, _as_events(reader, text))
     try:
         node = composer.document()
     except YAMLError as error:
-        raise SourceErrors([*composer.mistakes, _syntax(error, text, file)]) from error
-    if composer.mistakes:
+        raise SourceErrors([*composer.mistakes, syntax_mistake(error, text, file)]) from error
+    if composer.mistakes and (noted is None or composer.lost):
         raise SourceErrors(composer.mistakes)
+    if noted is not None:
+        noted.extend(composer.mistakes)
     return node
 
 
@@ -146,12 +159,24 @@ def _as_events(reader: Any, text: str) -> Iterator[Any]:
 class _Composer:
     """Builds nodes from a parser's events and collects mistakes on the way."""
 
-    def __init__(self, file: str, events: Iterator[Any]) -> None:
+    def __init__(self, file: str, text: str, events: Iterator[Any]) -> None:
         self._file = file
+        self._text = text
         self._events = events
         #: an anchor whose node is still being built is None
         self._anchors: dict[str, Node | None] = {}
+        #: levels within the node of an anchor
+        self._levels: dict[str, int] = {}
+        #: how deep the current node is, and the deepest since it was last asked
+        self._depth = 0
+        self._deepest = 0
+        #: values within the node of an anchor, those that aliases bring in counted; the same of all so far
+        self._sizes: dict[str, int] = {}
+        self._values = 0
+        self._by_aliases = 0
         self.mistakes: list[Mistake] = []
+        #: whether a mistake left a hole in the document
+        self.lost = False
 
     def document(self) -> Node | None:
         """The only document of the stream."""
@@ -163,6 +188,7 @@ class _Composer:
                 seen += 1
                 self._anchors.clear()
                 if seen == 2:
+                    self.lost = True
                     self._mistake(event, "a second document", "one file holds one document: delete this ---")
             elif kind not in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
                 node = self._node(event)
@@ -170,11 +196,46 @@ class _Composer:
         return None if isinstance(root, ScalarNode) and root.plain and not root.text else root
 
     def _node(self, event: Any) -> Node:
-        kind = type(event).__name__
-        if kind == "AliasEvent":
+        self._depth += 1
+        self._values += 1
+        try:
+            node = self._measured(event) if event.anchor else self._of_kind(event)
+        finally:
+            self._depth -= 1
+        return node
+
+    def _measured(self, event: Any) -> Node:
+        """A node with an anchor, or an alias, which is as deep as what it names."""
+        if type(event).__name__ == "AliasEvent":
+            self._reach(event, self._levels.get(event.anchor, 0))
+            self._bring_in(event)
             return self._alias(event)
-        if event.anchor:
-            self._anchors[event.anchor] = None
+        around, self._deepest = self._deepest, self._depth
+        before = self._values
+        self._anchors[event.anchor] = None
+        node = self._anchors[event.anchor] = self._of_kind(event)
+        self._levels[event.anchor] = self._deepest - self._depth
+        self._sizes[event.anchor] = self._values - before
+        self._deepest = max(around, self._deepest)
+        return node
+
+    def _reach(self, event: Any, levels: int = 0) -> None:
+        self._deepest = max(self._deepest, self._depth + levels)
+        if self._depth + levels > DEEPEST:
+            text = f"more than {DEEPEST} lists and mappings within one another"
+            raise SourceErrors([*self.mistakes, Mistake(self._where(event), text)])
+
+    def _bring_in(self, event: Any) -> None:
+        size = self._sizes.get(event.anchor, 0)
+        self._values += size
+        self._by_aliases += size
+        if self._by_aliases > MOST_BY_ALIASES:
+            text = f"more than {MOST_BY_ALIASES} values by aliases"
+            raise SourceErrors([*self.mistakes, Mistake(self._where(event), text)])
+
+    def _of_kind(self, event: Any) -> Node:
+        kind = type(event).__name__
+        self._reach(event)
         node: Node
         if kind == "ScalarEvent":
             node = self._scalar(event)
@@ -184,8 +245,6 @@ class _Composer:
         else:
             self._check_tag(event, "map")
             node = self._mapping(event)
-        if event.anchor:
-            self._anchors[event.anchor] = node
         return node
 
     def _items(self, end: str) -> Iterator[Node]:
@@ -195,16 +254,23 @@ class _Composer:
             yield self._node(event)
 
     def _mapping(self, start: Any) -> Node:
+        known = len(self.mistakes)
         own: dict[str, tuple[ScalarNode, Node]] = {}
         readings: dict[tuple[type, Any], ScalarNode] = {}
         merged: dict[str, tuple[ScalarNode, Node]] = {}
+        complex_keys: list[Mistake] = []
+        end = start
         for event in self._events:
             if type(event).__name__ == "MappingEndEvent":
+                end = event
                 break
             key = self._node(event)
             value = self._node(next(self._events))
+            if isinstance(value, ScalarNode) and value.plain and not value.text:
+                # what is left out has no place of its own: the parser names that of what follows
+                value = replace(value, location=key.location)
             if not isinstance(key, ScalarNode):
-                self.mistakes.append(Mistake(key.location, "a key must be a single value"))
+                complex_keys.append(Mistake(key.location, "a key must be a single value"))
                 continue
             if key.plain and key.text == "<<":
                 merged.update(self._merge(key, value))
@@ -214,9 +280,18 @@ class _Composer:
                 lines = f"line {first.location.line} and line {key.location.line}"
                 text = f"the key {key.text!r} is given twice: {lines}"
                 self.mistakes.append(Mistake(key.location, text, "keep one of them"))
-                continue
+                own.pop(first.text, None)
             own[key.text] = (key, value)
             readings[type(key.value), key.value] = key
+        if complex_keys:
+            written = self._text[start.start_mark.index : end.end_mark.index]
+            if written.startswith("{{") and "\n" not in written:
+                # read on as if it were quoted
+                del self.mistakes[known:]
+                self._mistake(start, f"{written} without quotes is a mapping", quoted(written))
+                return ScalarNode(self._where(start), written, False, written)
+            self.lost = True
+            self.mistakes += complex_keys
         return MappingNode(self._where(start), tuple({**merged, **own}.values()))
 
     def _merge(self, key: ScalarNode, value: Node) -> dict[str, tuple[ScalarNode, Node]]:
@@ -226,6 +301,7 @@ class _Composer:
             if isinstance(source, MappingNode):
                 found.update({name.text: (name, node) for name, node in source.entries})
             else:
+                self.lost = True
                 self.mistakes.append(Mistake(key.location, "<< merges a mapping or a list of mappings"))
         return found
 
@@ -233,6 +309,7 @@ class _Composer:
         node = self._anchors.get(event.anchor)
         if node is not None:
             return node
+        self.lost = True
         if event.anchor in self._anchors:
             self._mistake(event, f"the alias *{event.anchor} stands inside what it names")
         else:
@@ -265,7 +342,7 @@ class _Composer:
         name = tag.removeprefix(_TAG)
         if name != known:
             shown = f"!!{name}" if tag.startswith(_TAG) else tag
-            hint = _INSTEAD_OF_VAULT if shown == "!vault" else ""
+            hint = INSTEAD_OF_VAULT if shown == "!vault" else ""
             self._mistake(event, f"the tag {shown} is not supported", hint)
         return name
 
@@ -275,27 +352,3 @@ class _Composer:
 
     def _mistake(self, event: Any, message: str, hint: str = "") -> None:
         self.mistakes.append(Mistake(self._where(event), message, hint))
-
-
-def _place(text: str, index: int, file: str) -> Location:
-    return Location(file, text.count("\n", 0, index) + 1, index - (text.rfind("\n", 0, index) + 1) + 1)
-
-
-def _syntax(error: Exception, text: str, file: str) -> Mistake:
-    """One mistake from a parser's error. A tab is named first: it is what people trip over."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is None:
-        # the reader's own error: a character that YAML forbids, at an index of the text
-        where = _place(text, getattr(error, "position", 0), file)
-        hint = "delete it, or write it as an escape in double quotes"
-        return Mistake(where, "a character that YAML forbids", hint)
-    lines = text.split("\n")
-    for number in range(min(mark.line + 1, len(lines)), max(mark.line - 1, 0), -1):
-        tab = re.match(r" *\t", lines[number - 1])
-        if tab:
-            return Mistake(Location(file, number, tab.end()), f"tab at line {number}", "indent with spaces")
-    where = Location(file, mark.line + 1, mark.column + 1)
-    message = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
-    if "'\\t'" in message:
-        return Mistake(where, f"tab at line {where.line}", "write a space")
-    return Mistake(where, f"not valid YAML: {message}")

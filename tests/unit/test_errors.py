@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from klops import errors
-from klops.errors import KlopsError, Location, Mistake, SourceErrors, exit_status
+from klops.errors import CommandFailed, KlopsError, Location, Mistake, SourceErrors, exit_status
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,18 @@ def test_all_mistakes_of_a_file_are_told_in_order_of_their_place() -> None:
     )
     assert error.message == "b.yml:2:9: first\nb.yml:3:1: second (did you mean port?)"
     assert error.exit_status == 2
+
+
+def test_a_copy_with_another_text_leaves_the_error_as_it_is() -> None:
+    first = CommandFailed("one", rc=3, stdout="out", hint="do", values={"a": 1})
+    other = first.but(message="two", values={})
+    assert (type(other), str(other), other.rc, other.stdout, other.hint) == (
+        CommandFailed,
+        "two",
+        3,
+        "out",
+        "do",
+    )
+    assert (str(first), first.values, other.values) == ("one", {"a": 1}, {})
+    sources = SourceErrors([Mistake(Location("f", 1, 2), "wrong")])
+    assert sources.but(hint="x").mistakes == sources.mistakes

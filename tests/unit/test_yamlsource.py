@@ -156,7 +156,7 @@ def test_aliases() -> None:
 def test_unknown_tags_are_refused_and_vault_gets_a_way_out() -> None:
     found = mistakes("a: !vault |\n  x\nb: !!binary aGk=\nc: !x [1]\nd: !y {e: 1}\n")
     assert found[0].startswith(
-        "f.yml:1:4: the tag !vault is not supported (a secret setting can be {env: NAME}"
+        "f.yml:1:4: the tag !vault is not supported (under klops: a secret setting can be {env: NAME}"
     )
     assert found[1:] == [
         "f.yml:3:4: the tag !!binary is not supported",
@@ -204,3 +204,61 @@ def test_importing_this_module_does_not_load_ruamel() -> None:
 
     program = "import sys, klops.yamlsource; sys.exit('ruamel' in {n.split('.')[0] for n in sys.modules})"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 5000,
+        "a: " + "{b: " * 5000,
+        "\n".join(["- &a0 [x]", *(f"- &a{n} [*a{n - 1}]" for n in range(1, 2000))]),
+    ],
+)
+def test_what_is_too_deep_is_a_mistake(text: str) -> None:
+    assert "more than 100 lists and mappings within one another" in mistakes(text)[0]
+
+
+def test_aliases_that_bring_in_a_thousand_million_values_are_a_mistake() -> None:
+    text = "\n".join(
+        ["- &a0 [" + "x, " * 10 + "]", *(f"- &a{n} [" + f"*a{n - 1}, " * 10 + "]" for n in range(1, 10))]
+    )
+    assert "more than 1000000 values by aliases" in mistakes(text)[0]
+    # as many values as somebody may write once, and use often
+    assert read("- &a [" + "x, " * 1000 + "]\n" + "- *a\n" * 900) is not None
+
+
+def test_depth_that_somebody_may_write() -> None:
+    assert read("[" * 90 + "1" + "]" * 90) is not None
+    assert read("\n".join(f"- &a{n} [[[[1]]]]\n- *a{n}" for n in range(200)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: {{ foo }}\n", 'f.yml:1:4: {{ foo }} without quotes is a mapping (quote it: "{{ foo }}")'),
+        ("a: {{ foo['b'] }}\n", """(quote it: "{{ foo['b'] }}")"""),
+        ("- {{ b }}/c\n", '(quote it: "{{ b }}/c")'),
+        ("name: x: y\n", "(quote the text: it holds ': ')"),
+        ("a: 'it's'\n", "(quote the whole value, and double a quote within it)"),
+        (
+            "a:\n  b: 1\n c: 2\n",
+            "f.yml:3:2: not valid YAML: the indentation of line 3 does not fit what begins",
+        ),
+        (
+            "- a: 1\n   b:\n",
+            "f.yml:2:5: not valid YAML: the indentation of line 2 does not fit line 1 above it",
+        ),
+        ("- a:\n    - b: 1\n   - c: 2\n", "begins at line 1 (begin it at column 3, or deeper within)"),
+    ],
+)
+def test_what_people_trip_over_is_named(text: str, said: str) -> None:
+    assert said in mistakes(text)[-1]
+
+
+def test_what_leaves_a_document_is_noted_and_read_on() -> None:
+    noted: list[Mistake] = []
+    node = parse("a: 1\nb: !vault x\na: 2\nc: {{ d }}\n", "f.yml", noted)
+    assert to_python(node) == {"b": "x", "a": 2, "c": "{{ d }}"}
+    assert [mistake.location.line for mistake in noted] == [2, 3, 4]
+    with pytest.raises(SourceErrors, match="no anchor"):
+        parse("a: 1\na: *x\n", "f.yml", noted)
