@@ -2,6 +2,7 @@
 
 from klops.inventory.connection import Connection
 from klops.inventory.fleet import Inventory
-from klops.inventory.load import default_sources, load
+from klops.inventory.load import load
+from klops.inventory.sources import default_sources
 
 __all__ = ["Connection", "Inventory", "default_sources", "load"]

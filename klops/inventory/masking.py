@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -11,6 +12,15 @@ from klops.inventory.variables import SETTINGS
 from klops.secret import MASK, Secret
 
 _PASSWORD = re.compile(r"ansible_\w*pass(word|phrase|wd)?")
+#: a secret's name in a line of a file, and what follows it up to its value
+_NAMED = re.compile(
+    r"""(?<![\w.-])["']?(?:ansible_\w*pass(?:word|phrase|wd)?|api_key)["']?\s*(?::\s+|=\s*|:(?=["']))"""
+)
+_TO_THE_END = re.compile(r".*\S")
+_WORD = re.compile(r"""(?:[^\s"']|"(?:[^"\\]|\\.)*"?|'[^']*'?)+""")
+_IN_BRACES = re.compile(r""""(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|\[[^]]*\]?|\{[^}]*\}?|[^,}]*[^,}\s]""")
+#: what may stand for a value and is none: a template, or where the secret comes from
+_NO_VALUE = re.compile(r"""["']?\{\{|\{\s*["']?(?:env|file|command)\b""")
 
 
 def is_secret(path: Sequence[str]) -> bool:
@@ -31,6 +41,43 @@ def masked(value: Any, path: tuple[str, ...] = ()) -> Any:
     if isinstance(value, list):
         return [masked(item, (*path, "")) for item in value]
     return value
+
+
+def masked_line(line: str, column: int = 0) -> tuple[str, int]:
+    """A line of an inventory in any of its forms, its secrets masked, and where ``column`` is now.
+
+    Columns count from 1; one within a secret is moved to its beginning. The line need not be right: what
+    can't be told from a secret is hidden with it.
+    """
+    shown, done, moved = "", 0, column
+    for named in _NAMED.finditer(line):
+        start = named.end()
+        if start < done or _NO_VALUE.match(line, start):
+            continue
+        first = not line[: named.start()].strip(" -\t")
+        value = (_TO_THE_END if first else _IN_BRACES if ":" in named[0] else _WORD).match(line, start)
+        if value is None:
+            continue
+        shown += line[done:start] + MASK
+        done = value.end()
+        if column > done:
+            moved += len(MASK) - (done - start)
+        elif column > start:
+            moved -= column - start - 1
+    return shown + line[done:], moved
+
+
+def with_text_keys(value: Any) -> Any:
+    """The same value with every key as JSON writes it, so that keys of several types can be sorted."""
+    if isinstance(value, dict):
+        return {_key(key): with_text_keys(item) for key, item in value.items()}
+    return [with_text_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    return as_json(key) if isinstance(key, date) else json.dumps(key)
 
 
 def as_json(value: object) -> str:

@@ -1,22 +1,27 @@
-"""Ansible's host patterns, stricter in one thing: a name that nobody has is an error, not a warning.
+"""Ansible's host patterns, stricter where Ansible only warns: a name that nobody has, and an empty outcome.
 
-``a:b`` and ``a,b`` are unions, ``:&`` intersects, ``:!`` takes away, ``*?`` are wildcards, ``~`` begins a
+``a:b`` and ``a,b`` are unions, ``:&`` intersects, ``:!`` takes away, ``*?[]`` are wildcards, ``~`` begins a
 regular expression, ``group[0]``, ``group[-1]``, ``group[0:7]`` count within what the name stands for (both
-ends included). klops adds ``host[01:08]``: it expands when no group or host is called ``host``.
+ends included). ``localhost`` is there without an inventory. klops adds ``host[01:08]``: it expands when no
+group or host is called ``host``.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from klops.errors import UsageError
+from klops.inventory.implicit import implicit
 from klops.inventory.model import Graph
 from klops.inventory.ranges import expand
 from klops.yamlsource import nearest
 
 _SUBSCRIPT = re.compile(r"(?P<name>.+)\[(?:(?P<at>-?[0-9]+)|(?P<first>[0-9]+):(?P<last>[0-9]*))\]")
+#: a form that Ansible gave up, and still takes with a warning
+_OLD_SUBSCRIPT = re.compile(r".+\[[0-9]+-[0-9]*\]")
 _RANGE = re.compile(r"\[[^\[\]:]*:[^\[\]]*\]")
 _GLOB = re.compile(r"[*?\[]")
 
@@ -28,7 +33,7 @@ def select(graph: Graph, patterns: Sequence[str], limit: str | None = None) -> l
     """
     found = _union(graph, patterns)
     if limit is not None:
-        within = set(_union(graph, [limit]))
+        within = set(limited(graph, limit))
         found = [host for host in found if host in within]
     if not found:
         shown = ",".join(patterns) + ("" if limit is None else f" limited to {limit}")
@@ -36,42 +41,83 @@ def select(graph: Graph, patterns: Sequence[str], limit: str | None = None) -> l
     return found
 
 
-def split(pattern: str) -> list[str]:
-    """The parts of a pattern, split at ``,`` and ``:`` outside of brackets.
+def limited(graph: Graph, limit: str) -> list[str]:
+    """Names of hosts that a ``--limit`` stands for; ``@FILE`` in it stands for the lines of that file.
 
-    As in Ansible a colon in a regular expression can't be told from a union. Both may stand in one pattern;
-    Ansible then takes the colons for parts of a name that nobody has.
+    Raises :class:`UsageError` as :func:`select`, and for a file that can't be read or has no lines.
     """
-    return [part.strip() for part in re.split(r"[,:](?![^\[]*\])", pattern)]
+    patterns: list[str] = []
+    for part in _comma_list(limit):
+        patterns.extend(_lines(part[1:]) if part.startswith("@") else [part])
+    return _union(graph, patterns)
+
+
+def split(graph: Graph, pattern: str) -> list[str]:
+    """The parts of a pattern, split at ``,``, ``:`` and blanks outside of brackets.
+
+    The name of a host may hold colons: it is an IPv6 address then. As in Ansible a colon in a regular
+    expression can't be told from a union. Commas and colons may stand in one pattern; Ansible then takes the
+    colons for parts of a name that nobody has.
+    """
+    parts: list[str] = []
+    for part in _comma_list(pattern):
+        if part.lstrip("&!") in graph.hosts or implicit(graph, part.lstrip("&!")):
+            parts.append(part)
+        else:
+            # a blank beside a colon is no separator of its own
+            parts.extend(re.split(r"\s*:\s*(?![^\[]*\])|\s+(?![^\[]*\])", part))
+    return parts
+
+
+def _comma_list(pattern: str) -> list[str]:
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", pattern)]
+
+
+def _lines(name: str) -> list[str]:
+    path = Path(name).expanduser()
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"the limit file {name} cannot be read: {reason}", hint="check its path") from None
+    if found := [line for line in lines if line]:
+        return found
+    raise UsageError(f"the limit file {name} is empty", hint="write one pattern in each line")
 
 
 def _union(graph: Graph, patterns: Sequence[str]) -> list[str]:
-    # the name of a host may hold colons: it is an IPv6 address then
-    parts = [
-        part for pattern in patterns for part in ([pattern] if pattern in graph.hosts else split(pattern))
-    ]
+    parts = [part for pattern in patterns for part in split(graph, pattern)]
     if not parts or not all(part.lstrip("&!") for part in parts):
         raise UsageError("an empty host pattern stands for nothing", hint="name hosts or groups, or say all")
     plain = [part for part in parts if part[0] not in "&!"] or ["all"]
-    found: dict[str, None] = {}
-    for part in plain:
-        found.update(dict.fromkeys(_one(graph, part)))
+    meant: dict[str, list[str]] = {}
+    errors: dict[str, UsageError] = {}
+    for part in (*plain, *parts):
+        try:
+            meant[part] = [part] if part in graph.hosts else _one(graph, part.lstrip("&!"))
+        except UsageError as error:
+            errors.setdefault(error.message, error)
+    if errors:
+        # all names at once, as mistakes in a file
+        hints = dict.fromkeys(error.hint for error in errors.values())
+        raise UsageError("; ".join(errors), hint="; ".join(hints))
+    found = dict.fromkeys(host for part in plain for host in meant[part])
     for part in parts:
         if part[0] == "&":
-            wanted = set(_one(graph, part[1:]))
-            found = {host: None for host in found if host in wanted}
+            found = {host: None for host in found if host in meant[part]}
     for part in parts:
         if part[0] == "!":
-            for host in _one(graph, part[1:]):
+            for host in meant[part]:
                 found.pop(host, None)
     return list(found)
 
 
 def _one(graph: Graph, pattern: str) -> list[str]:
-    if pattern in graph.hosts:
-        return [pattern]
+    """Hosts of one part without its mark; one that a group and a wildcard both give stands there twice."""
     if pattern[0] == "~":
         return _matching(graph, pattern, _compiled(pattern))
+    if _OLD_SUBSCRIPT.fullmatch(pattern):
+        raise UsageError(f"{pattern}: a subscript has a colon", hint=f"write {pattern.replace('-', ':')}")
     subscript = _SUBSCRIPT.fullmatch(pattern)
     name = subscript["name"] if subscript else pattern
     known = name in graph.groups or name in graph.hosts or (subscript and _GLOB.search(name))
@@ -86,10 +132,13 @@ def _one(graph: Graph, pattern: str) -> list[str]:
     else:
         chosen = hosts[int(subscript["first"]) : int(subscript["last"]) + 1 if subscript["last"] else None]
     if not chosen:
-        raise UsageError(
-            f"{pattern}: {name} has {len(hosts)} hosts", hint="hosts count from 0, -1 is the last"
-        )
+        text = f"{pattern}: {name} has {_counted(len(hosts))}"
+        raise UsageError(text, hint="hosts count from 0, -1 is the last")
     return chosen
+
+
+def _counted(number: int) -> str:
+    return f"{number} host" + "s" * (number != 1)
 
 
 def _expanded(graph: Graph, pattern: str) -> list[str]:
@@ -102,31 +151,36 @@ def _expanded(graph: Graph, pattern: str) -> list[str]:
 
 def _named(graph: Graph, pattern: str) -> list[str]:
     """Hosts of a group, a host, or what a wildcard matches."""
-    if pattern == "*":
-        pattern = "all"
-    if pattern in graph.groups:
-        return graph.members(pattern)
-    if pattern in graph.hosts:
-        return [pattern]
     if _GLOB.search(pattern):
         return _matching(graph, pattern, re.compile(fnmatch.translate(pattern)))
+    found: list[str] = []
+    if pattern in graph.groups:
+        found += graph.members(pattern)
+    # a group's name hides that of a host, but for one with a dot: Ansible takes it for a wildcard
+    if pattern in graph.hosts and (pattern not in graph.groups or "." in pattern):
+        found.append(pattern)
+    if found or pattern in graph.groups:
+        return found
+    if (host := implicit(graph, pattern)) is not None:
+        return [host]
     near = nearest(pattern, [*graph.hosts, *graph.groups])
     hint = f"did you mean {near}?" if near else "klops inventory graph shows hosts and groups"
     raise UsageError(f"no host or group is called {pattern}", hint=hint)
 
 
 def _matching(graph: Graph, pattern: str, matcher: re.Pattern[str]) -> list[str]:
-    found: dict[str, None] = {}
     groups = [name for name in graph.groups if matcher.match(name)]
-    for name in groups:
-        found.update(dict.fromkeys(graph.members(name)))
     hosts = [name for name in graph.hosts if matcher.match(name)]
-    found.update(dict.fromkeys(hosts))
     if not groups and not hosts:
         raise UsageError(
             f"{pattern} matches no host or group", hint="klops inventory graph shows hosts and groups"
         )
-    return list(found)
+    return [*_members(graph, groups), *hosts]
+
+
+def _members(graph: Graph, groups: Sequence[str]) -> Iterator[str]:
+    for name in groups:
+        yield from graph.members(name)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -11,39 +11,59 @@ from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import WithJsonSchema as Written
 
 from klops.errors import UsageError
-from klops.inventory import scalars
+from klops.inventory import scalars, writing
 from klops.inventory.secretforms import UNUSABLE, api_key
 from klops.secret import Redactor, Secret
 
-Text = Annotated[str, BeforeValidator(scalars.text)]
-Name = Annotated[str, BeforeValidator(scalars.name)]
-OptionalText = Annotated[str | None, BeforeValidator(scalars.optional(scalars.name))]
-Flag = Annotated[bool, BeforeValidator(scalars.flag)]
-Index = Annotated[int, BeforeValidator(scalars.between(0, 255))]
-Count = Annotated[int, BeforeValidator(scalars.between(1, 256))]
-Seconds = Annotated[float, BeforeValidator(scalars.seconds)]
-PositiveSeconds = Annotated[float, BeforeValidator(scalars.positive_seconds)]
-AbsolutePath = Annotated[str, BeforeValidator(scalars.absolute)]
-Root = Annotated[str, BeforeValidator(scalars.folder)]
-OptionalPath = Annotated[str | None, BeforeValidator(scalars.optional(scalars.absolute))]
-ApiKey = Annotated[Secret | None, BeforeValidator(scalars.optional(api_key))]
-EnvName = Annotated[str, BeforeValidator(scalars.matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name"))]
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
-ContainerName = Annotated[str, BeforeValidator(scalars.matching(_NAME, "a container's name"))]
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_VOLUME = r"/[^:]*:/[^:]*(:(ro|rw))?"
+_ULIMIT = r"-1|[0-9]+(:(-1|[0-9]+))?"
+
+# What the second annotation takes is what may be written; the third says it to editors.
+Text = Annotated[str, BeforeValidator(scalars.text), Written(writing.TEXT)]
+Name = Annotated[str, BeforeValidator(scalars.name), Written(writing.NAME)]
+OptionalText = Annotated[
+    str | None,
+    BeforeValidator(scalars.optional(scalars.name)),
+    Written(writing.optional(writing.NAME)),
+]
+Flag = Annotated[bool, BeforeValidator(scalars.flag), Written(writing.FLAG)]
+Index = Annotated[int, BeforeValidator(scalars.between(0, 255)), Written(writing.whole(0, 255))]
+Count = Annotated[int, BeforeValidator(scalars.between(1, 256)), Written(writing.whole(1, 256))]
+Seconds = Annotated[float, BeforeValidator(scalars.seconds), Written(writing.DURATION)]
+PositiveSeconds = Annotated[float, BeforeValidator(scalars.positive_seconds), Written(writing.DURATION)]
+AbsolutePath = Annotated[str, BeforeValidator(scalars.absolute), Written(writing.ABSOLUTE)]
+Root = Annotated[str, BeforeValidator(scalars.folder), Written(writing.ABSOLUTE)]
+OptionalPath = Annotated[
+    str | None,
+    BeforeValidator(scalars.optional(scalars.absolute)),
+    Written(writing.optional(writing.ABSOLUTE)),
+]
+ApiKey = Annotated[
+    Secret | None,
+    BeforeValidator(scalars.optional(api_key)),
+    Written(writing.optional(writing.SECRET)),
+]
+EnvName = Annotated[str, BeforeValidator(scalars.matching(_VARIABLE, "a variable's name"))]
+ContainerName = Annotated[
+    str,
+    BeforeValidator(scalars.matching(_NAME, "a container's name")),
+    Written(writing.matching(_NAME)),
+]
 ServiceName = Annotated[str, BeforeValidator(scalars.matching(_NAME, "a service's name"))]
 Volume = Annotated[
     str,
-    BeforeValidator(
-        scalars.matching(
-            r"/[^:]*:/[^:]*(:(ro|rw))?", "a volume", "write /HOST:/CONTAINER or /HOST:/CONTAINER:ro"
-        )
-    ),
+    BeforeValidator(scalars.matching(_VOLUME, "a volume", "write /HOST:/CONTAINER or /HOST:/CONTAINER:ro")),
+    Written(writing.matching(_VOLUME)),
 ]
 Ulimit = Annotated[
     str,
-    BeforeValidator(scalars.matching(r"-1|[0-9]+(:(-1|[0-9]+))?", "a limit", "write -1, SOFT or SOFT:HARD")),
+    BeforeValidator(scalars.matching(_ULIMIT, "a limit", "write -1, SOFT or SOFT:HARD")),
+    Written(writing.matching(_ULIMIT)),
 ]
 
 #: Flags of vllm serve that klops itself writes, and the setting that stands for each.
@@ -172,7 +192,7 @@ class Container(Section):
     #: "/HOST:/CONTAINER" or "/HOST:/CONTAINER:ro"
     volumes: list[Volume] = []
     env: dict[EnvName, Text] = {}
-    shm: Annotated[str, BeforeValidator(scalars.size)] = "32g"
+    shm: Annotated[str, BeforeValidator(scalars.size), Written(writing.SIZE)] = "32g"
     ulimits: dict[Name, Ulimit] = {}
     runtime: OptionalText = None
     stop_timeout: PositiveSeconds = 120.0
@@ -208,23 +228,27 @@ class Restart(Section):
     )
     delay: Seconds = 1.0
     max_delay: Seconds = 60.0
-    limit: Annotated[int, BeforeValidator(scalars.between(0, 1_000_000))] = 5
+    limit: Annotated[
+        int, BeforeValidator(scalars.between(0, 1_000_000)), Written(writing.whole(0, 1_000_000))
+    ] = 5
     window: PositiveSeconds = 600.0
 
 
-ArgValue = Annotated[str | bool | list[str] | None, BeforeValidator(_arg_value)]
+ArgValue = Annotated[str | bool | list[str] | None, BeforeValidator(_arg_value), Written(writing.ARGUMENT)]
 
 
 class Service(Section):
     """One `vllm serve`."""
 
     #: absolute path in the container
-    model: Annotated[str, BeforeValidator(_model_path)]
-    port: Annotated[int, BeforeValidator(scalars.between(1, 65535))] = 8000
+    model: Annotated[str, BeforeValidator(_model_path), Written(writing.ABSOLUTE)]
+    port: Annotated[int, BeforeValidator(scalars.between(1, 65535)), Written(writing.whole(1, 65535))] = 8000
     #: None: the service's name
     served_name: OptionalText = None
     api_key: ApiKey = None
-    tp: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = "auto"
+    tp: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count), Written(writing.AUTO_OR_COUNT)] = (
+        "auto"
+    )
     cards: list[Index] | None = None
     #: flag without dashes -> text; True: the bare flag; False, None: left out; a list: values after one flag
     args: dict[Annotated[str, BeforeValidator(_arg_name)], ArgValue] = {}

@@ -84,6 +84,70 @@ def test_explain(write: Write) -> None:
         assert caught.value.hint == near
 
 
+def test_list_of_one_host(write: Write) -> None:
+    write(FLEET)
+    assert json.loads(run("list", "--host", "h", "-e", "more=1")) == {
+        "ansible_password": "********",
+        "day": "2024-01-01",
+        "klops": {"services": {"s": {"api_key": "********", "model": "/m"}}},
+        "more": "1",
+    }
+    with pytest.raises(UsageError, match="no host is called hh") as caught:
+        run("list", "--host", "hh")
+    assert caught.value.hint == "did you mean h?"
+
+
+def test_list_sorts_keys_of_several_types(write: Write) -> None:
+    write("g: {hosts: {h: {d: {2: a, b: c, yes: d, ~: e, 1.5: f, 2024-01-01: g}}}}")
+    found = json.loads(run("list"))["_meta"]["hostvars"]["h"]["d"]
+    assert found == {"2": "a", "b": "c", "true": "d", "null": "e", "1.5": "f", "2024-01-01": "g"}
+
+
+def test_graph_with_variables(write: Write) -> None:
+    write(FLEET + "  children: {c: {vars: {ansible_group_priority: 3}}}\n", group_vars__g="text: Größe\n")
+    assert run("graph", "--vars", "g").splitlines() == [
+        "@g:",
+        "  |--@c:",
+        "  |  |--{ansible_group_priority = 3}",
+        "  |--h",
+        "  |  |--{ansible_password = ********}",
+        "  |  |--{day = 2024-01-01}",
+        "  |  |--{klops = {'services': {'s': {'model': '/m', 'api_key': '********'}}}}",
+        "  |  |--{text = Größe}",
+        "  |--{ansible_password = ********}",
+        "  |--{day = 2024-01-01}",
+        "  |--{text = Größe}",
+    ]
+    with pytest.raises(UsageError, match="--vars goes with the tree as text"):
+        run("graph", "--vars", "-o", "json")
+
+
+def test_explain_all(write: Write) -> None:
+    write(FLEET, group_vars__g="klops: {root: /r}")
+    settings = '{"services": {"s": {"model": "/m", "api_key": "********"}}, "root": "/r"}'
+    lines = run("explain", "h", "all", "-e", "more=1").splitlines()
+    assert lines == [
+        'group     ansible_password = "********"  hosts.yml:3:28',
+        'group     day = "2024-01-01"  hosts.yml:3:44',
+        f"host      klops = {settings}  hosts.yml:5:16",
+        'extra     more = "1"  -e',
+    ]
+    document = json.loads(run("explain", "h", "all", "-o", "json"))
+    assert [row["key"] for row in document["variables"]] == ["ansible_password", "day", "klops"]
+    with pytest.raises(UsageError, match="no host is called i"):
+        run("explain", "i", "all")
+
+
+def test_check_renders_templates_with_the_hosts_variables(write: Write) -> None:
+    write('g: {vars: {base: 2221}, hosts: {h: {ansible_host: "{{ inventory_hostname }}.lan",'
+          ' ansible_port: "{{ base + 1 }}", klops: {root: "/{{ group_names[0] }}"}}}}')  # fmt: skip
+    assert run("check") == "ok: 1 host, 3 groups, 0 services\n"
+    write('g: {hosts: {h: {ansible_port: "{{ bse }}", base: 1, klops: {root: "{{ 7 * 6 }}"}}}}')
+    with pytest.raises(SourceErrors) as caught:
+        run("check")
+    assert [mistake.location.column for mistake in caught.value.mistakes] == [31, 67]
+
+
 def test_check_tells_of_names_that_look_like_a_connection_variable(write: Write) -> None:
     write(
         """
@@ -93,10 +157,19 @@ g:
 """
     )
     warnings = json.loads(run("check", "-o", "json"))["warnings"]
+    sudo = "the host's own sudo is called, with the flags it needs"
     assert warnings == [
         "hosts.yml:4:23: ansible_hots says nothing to klops (did you mean ansible_host?)",
         "hosts.yml:4:48: ansible_prot says nothing to klops (did you mean ansible_port?)",
+        f"hosts.yml:4:72: ansible_become_exe has no effect ({sudo})",
     ]
+
+
+def test_check_tells_of_secret_forms_that_nobody_reads(write: Write) -> None:
+    write("g: {vars: {pw: {env: DB}, job: {command: x, args: y}}, hosts: {h: {a: {b: {file: f}}}}}")
+    first, second = sorted(json.loads(run("check", "-o", "json"))["warnings"])
+    assert first.startswith("hosts.yml:1:16: pw: {env: ...} is a mapping here: only settings under klops")
+    assert second.startswith("hosts.yml:1:75: a: {file: ...} is a mapping here")
 
 
 def test_check_wants_a_host(write: Write) -> None:

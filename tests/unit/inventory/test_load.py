@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from klops.errors import SourceErrors, UsageError
-from klops.inventory import default_sources, load
+from klops.inventory import load
 from tests.unit.inventory.conftest import Write
 
 
@@ -30,6 +30,8 @@ def test_magic_variables(write: Write) -> None:
         "x": 1,
         "inventory_hostname": "h.example.org",
         "inventory_hostname_short": "h",
+        "inventory_file": str(Path("hosts.yml").absolute()),
+        "inventory_dir": str(Path.cwd()),
         "groups": {
             "all": ["i", "h.example.org"],
             "ungrouped": [],
@@ -77,7 +79,7 @@ def test_magic_variables(write: Write) -> None:
             "g: {vars: {ansible_group_priority: high}}",
             "hosts.yml:1:36: ansible_group_priority is a whole number",
         ),
-        ("plugin: aws_ec2", "hosts.yml:1:1: inventory plugins are not supported (list the hosts)"),
+        ("plugin: aws_ec2", "hosts.yml:1:1: inventory plugins are not supported (list the hosts"),
         ("g:\n\thosts:", "hosts.yml:2:1: tab at line 2"),
     ],
 )
@@ -108,31 +110,11 @@ def test_mistakes_of_all_files_are_told_at_once(write: Write) -> None:
     ]
 
 
-def test_only_yaml_is_read(tmp_path: Path) -> None:
-    (tmp_path / "hosts.ini").write_text("[g]\na\n", encoding="utf-8")
-    with pytest.raises(SourceErrors, match=r"hosts\.ini: not a YAML file \(inventories are read as \.yml"):
-        load([str(tmp_path)])
-    with pytest.raises(SourceErrors, match="there is no such inventory"):
-        load([str(tmp_path / "none.yml")])
-
-
 def test_an_empty_file_is_an_empty_inventory(write: Write) -> None:
     inventory = write("# nothing yet\n")
     assert not inventory.hosts
     with pytest.raises(UsageError, match="no host is left of all"):
         inventory.select(["all"])
-
-
-def test_default_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KLOPS_INVENTORY", raising=False)
-    with pytest.raises(UsageError, match="there is no inventory"):
-        default_sources([])
-    (tmp_path / "inventory").mkdir()
-    assert default_sources([]) == ["inventory"]
-    monkeypatch.setenv("KLOPS_INVENTORY", "a.yml,b")
-    assert default_sources([]) == ["a.yml", "b"]
-    assert default_sources(["c"]) == ["c"]
 
 
 def test_the_example_fleet_is_right() -> None:
@@ -147,3 +129,27 @@ def test_the_example_fleet_is_right() -> None:
     narrow = inventory.settings("p800-05").services["qwen"]
     assert (narrow.tp, narrow.cards, narrow.model) == (4, [4, 5, 6, 7], service.model)
     assert narrow.env == {**service.env, "VLLM_HOST_IP": "192.0.2.15"}
+
+
+def test_a_host_with_variables_is_not_called_as_a_group(write: Write) -> None:
+    """Ansible gives such variables to the group, without a word."""
+    (found,) = mistakes(write, "web: {hosts: {web: {x: 1}, other: }}")
+    assert found.startswith("hosts.yml:1:15: a host and a group are called web")
+    assert write("web: {hosts: {web: , other: }}", host_vars__web="x: 1").plain_variables("web") == {"x": 1}
+
+
+def test_circles_of_several_files(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "more.ini").write_text("[c:children]\na\n[c]\n", encoding="utf-8")
+    write("a: {children: {b: {children: {c: }}}}")
+    with pytest.raises(
+        SourceErrors, match=r"more\.ini:2:1: the group a cannot stand under itself \(delete it here"
+    ):
+        load(["hosts.yml", "more.ini"])
+
+
+def test_a_key_that_is_given_twice_hides_no_other_mistake(write: Write) -> None:
+    with pytest.raises(SourceErrors) as caught:
+        write("g:\n  hots: {}\n  vars: {a: 1, a: 2, b: !vault x}\n  vars: {a: 3}\n  hosts: {h: }\n")
+    assert [(m.location.line, m.location.column) for m in caught.value.mistakes] == [
+        *((2, 3), (3, 16), (3, 25), (4, 3))
+    ]

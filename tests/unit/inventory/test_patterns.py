@@ -103,3 +103,16 @@ def test_no_pattern_and_an_empty_limit_never_mean_all(inventory: Inventory) -> N
         inventory.select(["all"], limit="")
     with pytest.raises(UsageError, match="limited to s1"):
         inventory.select(["left"], limit="s1")
+
+
+def test_all_names_that_nobody_has_are_told(inventory: Inventory) -> None:
+    with pytest.raises(UsageError) as caught:
+        inventory.select(["hst01,nobody:!spar", "host01"])
+    told = caught.value.message
+    assert [name in told for name in ("called hst01", "called nobody", "called spar", "called host01")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert "did you mean spare?" in caught.value.hint

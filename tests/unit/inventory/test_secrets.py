@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from klops.errors import SourceErrors
-from klops.inventory.masking import masked
+from klops.inventory.masking import masked, masked_line
 from klops.inventory.secretforms import secret
 from klops.secret import MASK, Redactor, Secret
 from tests.unit.inventory.conftest import Write
@@ -126,3 +126,52 @@ def test_masking() -> None:
         "list": [MASK, 1],
     }
     assert masked("k", ("klops", "services", "a", "api_key")) == MASK
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("h1 ansible_password=s3cret ansible_port=x", "h1 ansible_password=******** ansible_port=x"),
+        ("h1 ansible_password='s3 cret' a=b", "h1 ansible_password=******** a=b"),
+        ('h1 ansible_ssh_pass=s3"c r"et a=b', "h1 ansible_ssh_pass=******** a=b"),
+        ('h1 ansible_password="s3cret a=b', "h1 ansible_password=********"),
+        ("ansible_become_pass = s3 cret", "ansible_become_pass = ********"),
+        ("    ansible_password: s3, c}ret # why", "    ansible_password: ********"),
+        ("  - ansible_password: s3cret", "  - ansible_password: ********"),
+        ("h1: {ansible_password: s3 cret, a: 1}", "h1: {ansible_password: ********, a: 1}"),
+        ('{"h1": {"ansible_password":"s3\\"cret","a": 1}}', '{"h1": {"ansible_password":********,"a": 1}}'),
+        ("llm: {api_key: 's3''cret', prot: 1}", "llm: {api_key: ********, prot: 1}"),
+        ("h1: {ansible_password: [s3, cret], a: 1}", "h1: {ansible_password: ********, a: 1}"),
+        (
+            "h1 ansible_password=s3cret ansible_become_pass=t0p a=b",
+            "h1 ansible_password=******** ansible_become_pass=******** a=b",
+        ),
+    ],
+)
+def test_a_line_that_is_shown_with_a_mistake_holds_no_secret(line: str, shown: str) -> None:
+    assert masked_line(line)[0] == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "api_key: {env: NAME}",
+        "ansible_password: {env: NAME}",
+        "ansible_password: \"{{ lookup('env', 'NAME') }}\"",
+        "ansible_password:",
+        "my_ansible_password=x the_api_key: x",
+        "ansible_passwords: x",
+    ],
+)
+def test_where_a_secret_comes_from_is_shown(line: str) -> None:
+    assert masked_line(line, 3) == (line, 3)
+
+
+def test_a_column_of_a_masked_line_is_still_that_of_its_place() -> None:
+    line = "h1 ansible_password=a-long-s3cret ansible_port=x"
+    assert masked_line(line, 1)[1] == 1
+    shown, column = masked_line(line, line.index("x") + 1)
+    assert shown[column - 1] == "x"
+    shown, column = masked_line(line, line.index("s3") + 1)
+    assert shown[column - 1 :].startswith("********")
+    assert masked_line("ansible_password=abc", 0)[1] == 0
