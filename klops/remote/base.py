@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 #: Seconds a command may take when nothing else is said.
 DEFAULT_TIMEOUT = 60.0
+_DECODER = json.JSONDecoder()
+#: the start of a document at the start of a line, colour codes aside
+_DOCUMENT = re.compile(r"^(?:\x1b\[[0-9;]*m)*([{\[])", re.MULTILINE)
 #: Bytes kept of each output stream; what is beyond is dropped and ``truncated`` set.
 OUTPUT_LIMIT = 32 * 1024 * 1024
 
@@ -74,16 +78,23 @@ class Reply:
         return self.stderr.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Standard output as JSON, or None when it is none (noise before the document is skipped)."""
-        for start in (
-            self.text,
-            self.text[max(self.text.find("{"), 0) :],
-            self.text[max(self.text.find("["), 0) :],
-        ):
+        """The JSON document on standard output, or None when there is none.
+
+        Lines before and after it are passed over: tools print warnings beside their answer. A document in
+        company begins at the start of a line, so that a part of a broken one is never taken for the whole.
+        """
+        text = self.text
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+        for found in _DOCUMENT.finditer(text):
             try:
-                return json.loads(start)
+                value, end = _DECODER.raw_decode(text, found.start(1))
             except ValueError:
                 continue
+            if not text[end:].partition("\n")[0].strip():
+                return value
         return None
 
 
@@ -110,9 +121,11 @@ class Remote(abc.ABC):
     name: str
     #: remote commands so far: one exec or one forwarded connection counts one
     commands_run: int = 0
+    #: whether commands run on the control node itself
+    here: bool = False
 
     @abc.abstractmethod
-    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+    def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
         """Carry out all reads in one remote command; the answer is keyed by ``Read.key``.
 
         A read that fails is a reply with ``rc != 0``, not an exception. Raises :class:`HostUnreachable`.
@@ -153,8 +166,16 @@ class Remote(abc.ABC):
         """
 
     @abc.abstractmethod
-    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
-        """Write a file: beside its place, size checked, renamed. Missing folders are made (mode 0755)."""
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
+    ) -> Reply:
+        """Write a file: beside its place, size checked, renamed. Missing folders are made (mode 0755).
+
+        ``owner`` as chown takes it (numbers), "" for whoever writes; it is given as far as this user may.
+        ``unless_changed`` is what was seen there: ``absent``, or the sha256 of a file; "" for whatever it is.
+        Returns what the file has become, as a :class:`~klops.remote.reads.PathRead` says it. Raises
+        :class:`ChangedMeanwhile` when something else stands there, :class:`CommandFailed`.
+        """
 
     @abc.abstractmethod
     def connect(self, host: str, port: int, *, timeout: float) -> Stream:
@@ -168,10 +189,17 @@ class Remote(abc.ABC):
     def close(self) -> None:
         """End what is still running by this remote and close the connection. Safe to call twice."""
 
-    def clone(self) -> Remote:
+    def renew(self, timeout: float) -> None:  # noqa: B027 - there may be no connection
+        """Give the connection up and make a new one, for all clones: one try of ``timeout`` seconds.
+
+        Raises :class:`HostUnreachable`. Where there is no connection there is nothing to do.
+        """
+
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
         """A second remote over the same connection, for another thread; its commands count with this one's.
 
-        Closing it ends what it runs and leaves the connection be.
+        ``become`` and ``become_user`` let another user run them; None is as with this one. Closing it ends
+        what it runs and leaves the connection be.
         """
         raise NotImplementedError(f"{type(self).__name__} can't be shared between threads")
 
@@ -187,7 +215,7 @@ class ReadOnlyRemote(Remote):
     def commands_run(self) -> int:  # type: ignore[override]  # counted by the remote that does the work
         return self._inner.commands_run
 
-    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+    def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
         """Pass the reads on."""
         return self._inner.read(reads, timeout=timeout)
 
@@ -203,7 +231,9 @@ class ReadOnlyRemote(Remote):
         """Refused."""
         raise self._refused(" ".join(argv[:3]))
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
+    ) -> Reply:
         """Refused."""
         raise self._refused(f"write {path}")
 
@@ -211,9 +241,13 @@ class ReadOnlyRemote(Remote):
         """Refused."""
         raise self._refused(" ".join(argv[:3]))
 
-    def clone(self) -> Remote:
+    def renew(self, timeout: float) -> None:
+        """Pass it on: it changes nothing on the host."""
+        self._inner.renew(timeout)
+
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
         """A read-only remote over the same connection."""
-        return ReadOnlyRemote(self._inner.clone())
+        return ReadOnlyRemote(self._inner.clone(become=become, become_user=become_user))
 
     def close(self) -> None:
         """Close the remote inside."""

@@ -1,16 +1,47 @@
-"""Becoming root through sudo. The password goes only to sudo's own prompt, never into a script or an argv."""
+"""Becoming another user through sudo. The password goes only to its prompt, never into a script or argv."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from klops.errors import CommandFailed
 
 if TYPE_CHECKING:
+    from klops.inventory.connection import Connection
     from klops.remote.drain import Input
     from klops.secret import Secret
+
+ROOT = "root"
+
+
+@dataclass(frozen=True)
+class Become:
+    """Whether to become another user, whom, and the password for sudo (None: it must not ask)."""
+
+    wanted: bool = False
+    user: str = ROOT
+    password: Secret | None = None
+
+    @classmethod
+    def of(cls, connection: Connection) -> Become:
+        """What a connection says."""
+        return cls(connection.become, connection.become_user, connection.become_password)
+
+    def but(self, wanted: bool | None, user: str | None) -> Become:
+        """The same unless ``wanted`` or ``user`` say otherwise, as a task may."""
+        return replace(self, wanted=self.wanted if wanted is None else wanted, user=user or self.user)
+
+    @property
+    def sudo(self) -> list[str]:
+        """sudo with the user to become, and that user's home."""
+        return ["sudo", "-H", "-u", self.user]
+
+
+#: nobody else
+SELF = Become()
 
 
 class BecomeGate:
@@ -78,18 +109,20 @@ class BecomeGate:
         return self._held.decode("utf-8", "replace")
 
 
-def become_argv(argv: Sequence[str], gate: BecomeGate) -> list[str]:
-    """``argv`` as root."""
+def become_argv(argv: Sequence[str], become: Become, gate: BecomeGate) -> list[str]:
+    """``argv`` as the other user."""
     if not gate.needed:
-        return ["sudo", "-n", "--", *argv]
+        return [*become.sudo, "-n", "--", *argv]
     start = f'echo {gate.ready} >&2; exec "$@"'
-    return ["sudo", "-S", "-p", gate.prompt, "--", "sh", "-c", start, "sh", *argv]
+    return [*become.sudo, "-S", "-p", gate.prompt, "--", "sh", "-c", start, "sh", *argv]
 
 
 def become_error(name: str, said: str, rc: int) -> CommandFailed:
     """Why sudo did not start the shell, with what to do about it."""
     if "not found" in said:
         hint = "install sudo on the host, or connect as root"
+    elif "unknown user" in said:
+        hint = "make the user on the host, or correct become_user"
     elif "not in the sudoers" in said or "not allowed" in said:
         hint = "allow the user in /etc/sudoers.d, or connect as root"
     elif "did not take" in said or "incorrect password" in said:

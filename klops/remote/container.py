@@ -20,7 +20,7 @@ from klops.errors import (
     Interrupted,
     KlopsError,
 )
-from klops.remote import script
+from klops.remote import placing, script
 from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply, Stream
 from klops.remote.shell import END_TIMEOUT, Capture, finish, title
 
@@ -44,7 +44,7 @@ class ContainerRemote(Remote):
     def commands_run(self) -> int:  # type: ignore[override]  # counted by the remote that does the work
         return self._inner.commands_run
 
-    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+    def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
         """All reads in one command inside the container; identical ones are sent once."""
         scripts = script.distinct(reads)
         if not scripts:
@@ -90,16 +90,14 @@ class ContainerRemote(Remote):
         """Run one command, handing over its output as it comes."""
         return self._command(argv, stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin)
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
+    ) -> Reply:
         """Write a file in the container: beside its place, size checked, then renamed."""
-        argv = script.put_argv(path, len(data), mode, secrets.token_hex(4))
-        done = self.run(argv, stdin=data, timeout=DEFAULT_TIMEOUT + len(data) / 2**20, check=False)
-        if done.rc:
-            raise CommandFailed(
-                f"{self._place}: {path} was not written: {done.error_text.strip()}",
-                rc=done.rc,
-                stderr=done.error_text,
-            )
+        argv = placing.put_argv(path, len(data), mode, owner)
+        stdin = placing.put_input(data, unless_changed)
+        done = self.run(argv, stdin=stdin, timeout=placing.put_timeout(data), check=False)
+        return placing.put_reply(self._place, path, done)
 
     def connect(self, host: str, port: int, *, timeout: float) -> Stream:
         """A connection made by the host."""
@@ -110,9 +108,10 @@ class ContainerRemote(Remote):
         flags = ["-i", "-t"] if tty else ["-i"]
         return self._inner.interactive([*self._docker, "exec", *flags, self.container, *argv], tty=tty)
 
-    def clone(self) -> Remote:
-        """The same container over a clone of the remote."""
-        return ContainerRemote(self._inner.clone(), self._docker, self.container)
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
+        """The same container over a clone of the remote; the other user is the one who calls docker."""
+        inner = self._inner.clone(become=become, become_user=become_user)
+        return ContainerRemote(inner, self._docker, self.container)
 
     def close(self) -> None:
         """Close the remote underneath."""

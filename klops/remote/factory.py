@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klops.remote.become import Become
+
 if TYPE_CHECKING:
     from klops.inventory.connection import Connection
     from klops.remote.base import Remote
 
 
-def open_remote(connection: Connection, *, become: bool | None = None) -> Remote:
+def open_remote(
+    connection: Connection, *, become: bool | None = None, become_user: str | None = None
+) -> Remote:
     """A remote for the host. Nothing is connected before it is first used.
 
-    ``become`` overrides the connection's own setting (a task may say ``become: true``).
+    ``become`` and ``become_user`` override the connection's own settings (a task may say ``become: true``).
     """
+    other = Become.of(connection).but(become, become_user)
     # ssh brings fabric and paramiko with it, which a local host need not pay for
     if connection.kind == "local":
         from klops.remote.local import LocalRemote
 
-        return LocalRemote.of(connection, become=become)
+        return LocalRemote.of(connection, become=other)
     from klops.remote.ssh import SshRemote
 
-    return SshRemote.of(connection, become=become)
+    return SshRemote.of(connection, become=other)

@@ -49,6 +49,8 @@ class Call:
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     keep_stdin: bool = False
+    owner: str = ""
+    unless_changed: str = ""
 
 
 Match: TypeAlias = "str | re.Pattern[str] | Callable[[Call], bool]"
@@ -91,7 +93,7 @@ class FakeRemote(Remote):
         """Texts of all calls but reads, in order: what may have changed the host."""
         return [call.text for call in self.log if call.kind != "read"]
 
-    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+    def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
         """One call a read, by rules on its script."""
         self._count()
         return {read.key: self._reply(Call("read", read.script, read=read)) for read in reads}
@@ -134,19 +136,23 @@ class FakeRemote(Remote):
             on_stderr(got.stderr)
         return got.rc
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
-        """Keep the file in ``files``; a rule may make it fail."""
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
+    ) -> Reply:
+        """Keep the file in ``files``; a rule may make it fail, or say what it has become."""
         self._count()
-        call = Call("put", path, stdin=data, mode=mode)
+        call = Call("put", path, stdin=data, mode=mode, owner=owner, unless_changed=unless_changed)
         self.log.append(call)
         answer = self._find(call)
-        if answer is not None:
-            got = self._resolve(call, answer)
-            if isinstance(got, Reply) and got.rc:
-                raise CommandFailed(
-                    f"{self.name}: put {path}: {got.error_text}", rc=got.rc, stderr=got.error_text
-                )
+        got = reply() if answer is None else self._resolve(call, answer)
+        if not isinstance(got, Reply):
+            raise UnexpectedCallError(f"{self.name}: a stream is no answer to put: {path}")
+        if got.rc:
+            raise CommandFailed(
+                f"{self.name}: put {path}: {got.error_text}", rc=got.rc, stderr=got.error_text
+            )
         self.files[path] = (data, mode)
+        return got
 
     def connect(self, host: str, port: int, *, timeout: float) -> Stream:
         """By rules on ``HOST:PORT``; refused when there is none."""
@@ -168,8 +174,8 @@ class FakeRemote(Remote):
         self._count()
         return self._reply(Call("interactive", shlex.join(argv), tuple(argv))).rc
 
-    def clone(self) -> Remote:
-        """The fake itself: it keeps one log."""
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
+        """The fake itself, whoever runs its commands: it keeps one log."""
         return self
 
     def close(self) -> None:

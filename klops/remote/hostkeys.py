@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import fnmatch
+import functools
 import hashlib
 import hmac
 import secrets
@@ -58,8 +59,12 @@ def host_name(address: str, port: int) -> str:
     return address if port == 22 else f"[{address}]:{port}"
 
 
-def parse(text: str, file: str) -> list[Entry]:
-    """The entries of a file; what can't be read is passed over, as OpenSSH does."""
+@functools.lru_cache(maxsize=8)
+def parse(text: str, file: str) -> tuple[Entry, ...]:
+    """The entries of a file; what can't be read is passed over, as OpenSSH does.
+
+    Kept for the next host of a run: a fleet's file has as many lines as there are hosts.
+    """
     entries = []
     for number, raw in enumerate(text.splitlines(), 1):
         words = raw.split()
@@ -73,7 +78,7 @@ def parse(text: str, file: str) -> list[Entry]:
         except binascii.Error:
             continue
         entries.append(Entry(file, number, marker, words[0], HostKey(words[1], blob)))
-    return entries
+    return tuple(entries)
 
 
 def load(files: Iterable[str]) -> list[Entry]:
@@ -94,6 +99,8 @@ def names_host(patterns: str, name: str) -> bool:
         except ValueError:
             return False
         return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+    if "*" not in patterns and "?" not in patterns and "!" not in patterns:
+        return name in patterns.lower().split(",")
     hit = False
     for pattern in patterns.lower().split(","):
         wanted = pattern.removeprefix("!")

@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from klops.errors import CommandFailed
 from klops.remote.base import Remote, Stream
+from klops.remote.become import SELF, Become
 from klops.remote.shell import ShellRemote, title
 
 if TYPE_CHECKING:
     from klops.inventory.connection import Connection
-    from klops.secret import Secret
 
 _PIECE = 256 * 1024
 
@@ -110,17 +110,16 @@ class ProcessPipes:
 class LocalRemote(ShellRemote):
     """Commands of this machine, with the timeouts, limits and clean ends of a distant one."""
 
-    def __init__(
-        self, name: str = "localhost", *, become: bool = False, become_password: Secret | None = None
-    ) -> None:
-        super().__init__(name, become=become, become_password=become_password)
+    here = True
+
+    def __init__(self, name: str = "localhost", *, become: Become = SELF) -> None:
+        super().__init__(name, become=become)
         self._counter = [0]
 
     @classmethod
-    def of(cls, connection: Connection, *, become: bool | None = None) -> LocalRemote:
+    def of(cls, connection: Connection, *, become: Become) -> LocalRemote:
         """The remote for a connection of kind local."""
-        wanted = connection.become if become is None else become
-        return cls(connection.name, become=wanted, become_password=connection.become_password)
+        return cls(connection.name, become=become)
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to
@@ -146,7 +145,7 @@ class LocalRemote(ShellRemote):
     def interactive(self, argv: Sequence[str], *, tty: bool) -> int:
         """The command inherits this process's terminal."""
         self._count()
-        full = ["sudo", "--", *argv] if self.become else list(argv)
+        full = [*self.become.sudo, "--", *argv] if self.become.wanted else list(argv)
         try:
             with _signals_go_to_the_child():
                 rc = subprocess.run(full, check=False).returncode
@@ -154,9 +153,9 @@ class LocalRemote(ShellRemote):
             raise CommandFailed(f"{self.name}: {title(argv)}: not found", rc=127) from e
         return rc if rc >= 0 else 128 - rc
 
-    def clone(self) -> Remote:
-        """A second remote for another thread."""
-        other = LocalRemote(self.name, become=self.become, become_password=self._become_password)
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
+        """A second remote for another thread or another user."""
+        other = LocalRemote(self.name, become=self.become.but(become, become_user))
         other._counter = self._counter
         return other
 

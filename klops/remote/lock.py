@@ -26,6 +26,8 @@ SCHEMA = 1
 #: Seconds a lock lives without renewal, and seconds between two renewals.
 LIFETIME = 60
 RENEWAL = 20.0
+#: Seconds to connect to a host that may be down, to give its lock back.
+SHORT_TRY = 2.0
 #: Exit statuses of the scripts below.
 _HELD = 17
 _NOT_OURS = 18
@@ -133,7 +135,8 @@ exit 17
 """
 )
 # $4 the content that was judged dead, $5 the audit line. One at a time, behind a folder that only one can
-# make: otherwise the second would remove the lock that the first has just made. A folder left by a crash goes
+# make: otherwise the second would replace the lock that the first has just made. There is always a lock, so
+# whoever comes along meanwhile doesn't get it without a line in the audit file. A folder left by a crash goes
 # after a minute. An owner who comes back to life meanwhile finds at his next renewal that he lost the lock.
 # The audit file may be another user's: the lock is ours all the same, and why nothing was noted is printed.
 _TAKE_OVER = (
@@ -145,11 +148,10 @@ why=$(mkdir -- "$guard" 2>&1) || case $why in
 *"File exists"*) exit 17 ;;
 *) echo "$why" >&2; exit 74 ;;
 esac
-trap 'rmdir -- "$guard"' EXIT
+trap 'rm -f -- "$lock.$$"; rmdir -- "$guard"' EXIT
 trap 'exit 143' HUP INT TERM
 [ "$(cat -- "$lock" 2>/dev/null)" = "$4" ] || exit 17
-rm -f -- "$lock" || exit 74
-make_lock 2>/dev/null || exit 17
+printf '%s\n' "$doc" | cat >"$lock.$$" && mv -f -- "$lock.$$" "$lock" || exit 74
 ( printf '%s\n' "$5" >>"$root/audit.jsonl" ) 2>&1
 exit 0
 """
@@ -193,24 +195,37 @@ class HostLock:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._keeper: Remote | None = None
+        self._paused = False
         self.held = False
         #: why the lock was lost, None while it wasn't
         self.lost: KlopsError | None = None
 
     def acquire(self) -> None:
-        """Take the lock. :class:`LockHeld` names who has it; :class:`CommandFailed` when it can't be made."""
+        """Take the lock. :class:`LockHeld` names who has it; :class:`CommandFailed` when it can't be made.
+
+        One that this very run has, by another name of the same machine, is enough: it is that name's to renew
+        and to give back, when the run ends.
+        """
         # again: a dead lock may change hands between the look and the take-over
         for _ in range(3):
             rc, said = self._script(_ACQUIRE, str(self._lifetime))
             if rc == 0:
                 break
-            if self._judge(said):
+            if self._is_our_run(said):
+                if not self.held:
+                    return
+                # it was paused for a restart that did not come
+                rc, _ = self._script(_RENEW, str(self._lifetime), self._who.run)
+                if rc == 0:
+                    break
+            elif self._judge(said):
                 break
         else:
             raise LockHeld(
                 f"{self._remote.name}: others are after the lock too", hint="try again in a moment"
             )
         self.held = True
+        self._paused = False
         self._over.clear()
         self._keeper = self._remote.clone()
         self._thread = threading.Thread(
@@ -220,14 +235,39 @@ class HostLock:
 
     def release(self) -> None:
         """Give the lock back; somebody else's is left alone. Safe to call twice."""
+        self._end_renewal()
+        if self.held:
+            self.held = False
+            if self._paused:
+                # the host may be down, and whoever ends a run in the middle of that doesn't want to wait
+                self._remote.renew(SHORT_TRY)
+            self._run(_RELEASE, self._root, self._who.run)
+
+    def _end_renewal(self) -> None:
         self._over.set()
         if self._thread is not None and self._keeper is not None:
             self._keeper.close()
             self._thread.join()
             self._thread = None
-        if self.held:
-            self.held = False
-            self._run(_RELEASE, self._root, self._who.run)
+
+    def pause(self, seconds: float) -> None:
+        """Before the host is restarted: renew the lock once for that long, and then leave the host alone.
+
+        Raises :class:`LockHeld` when it is no longer ours.
+        """
+        if not self.held:
+            return
+        self._end_renewal()
+        self._paused = True
+        rc, _ = self._script(_RENEW, str(int(seconds) + self._lifetime), self._who.run)
+        if rc == _NOT_OURS:
+            lost = LockHeld(f"{self._remote.name}: somebody else took the lock over")
+            self._report(lost)
+            raise lost
+
+    def resume(self) -> None:
+        """Take the lock again, which in another boot is dead. Raises what :meth:`acquire` does."""
+        self.acquire()
 
     def __enter__(self) -> HostLock:
         self.acquire()
@@ -242,6 +282,12 @@ class HostLock:
             # what went wrong inside matters more, and a lock that can't be given back runs out by itself
             if kind is None:
                 raise
+
+    def _is_our_run(self, said: str) -> bool:
+        head, _, content = said.partition("\n")
+        boot_id, _, uptime = head.partition(" ")
+        found = parse_lock(content.rstrip("\n"))
+        return found is not None and found.run == self._who.run and not found.is_dead(boot_id, float(uptime))
 
     def _judge(self, said: str) -> bool:
         """Whether the lock that was found was dead and is ours now; False: look again; :class:`LockHeld`."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import abc
 import shlex
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from klops.commands.agent import PYTHON_FLAGS
+from klops.commands.listing import STAT_LINE
 from klops.commands.readonly import refusal
 
 #: Bytes of a file that a probe takes.
@@ -24,12 +25,21 @@ ABSENT = 44
 class Read(abc.ABC):
     """One thing to read. ``key`` names the reply within its task; two tasks may use the same key."""
 
+    #: True for what takes as long as there is to read, such as a digest: no time is too long for it
+    slow: ClassVar[bool] = False
+
     key: str
 
     @property
     @abc.abstractmethod
     def script(self) -> str:
         """The fragment of POSIX shell that reads it; its standard input is empty unless it brings its own."""
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """Paths that the answer depends on; one that ends with a slash: and on all that is below it."""
+        fields = vars(self)
+        return (*(fields[name] for name in ("path", "other") if name in fields), *fields.get("paths", ()))
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,162 @@ class ListRead(Read):
 
 
 @dataclass(frozen=True)
+class PathRead(ListRead):
+    """One path as it is: ``ls -ld`` with numbers, then with names; of a link, both again of what it leads to,
+    a zero byte and its target.
+
+    Names in the lines are not to be relied on: busybox prints ``?`` for what isn't ASCII.
+    Read it with :func:`klops.actions.files.attributes.found`.
+    """
+
+    @property
+    def script(self) -> str:
+        (path,) = (shlex.quote(path) for path in self.paths)
+        own = f"LC_ALL=C ls -lnd -- {path} && LC_ALL=C ls -ld -- {path}"
+        target = f"LC_ALL=C ls -lndL -- {path} && LC_ALL=C ls -ldL -- {path}"
+        leads = f"r=$?; printf '\\0%s' \"$(readlink -- {path})\"; exit $r"
+        return f"{own} && if [ -h {path} ]; then {target}; {leads}; fi"
+
+
+@dataclass(frozen=True)
+class TreeRead(Read):
+    """A folder and all that is below it, links not followed: a line of a listing each, in no order.
+
+    Status ``ABSENT`` when it is no folder. In place of a name with a line break, and of what is below it,
+    stands ``?``: the rest of such a name could look like the line of another path.
+    """
+
+    slow: ClassVar[bool] = True
+
+    path: str
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        return (self.path.rstrip("/") + "/",)
+
+    @property
+    def script(self) -> str:
+        path = shlex.quote(self.path.rstrip("/") + "/")
+        broken = "-name '*\n*' -prune -exec echo '?' ';'"
+        each = f"-exec stat -c {shlex.quote(STAT_LINE)} -- {{}} +"
+        return f"[ -d {path} ] || exit {ABSENT}; LC_ALL=C find {path} {broken} -o {each}"
+
+
+@dataclass(frozen=True)
+class FilesRead(Read):
+    """Paths below a folder: a line of a listing for each that is there, a second one with the target for each
+    link, then ``DIGEST  PATH`` of the files.
+
+    ``paths`` and ``files`` (those of them whose content counts) are relative to ``folder``, and so is the
+    answer, with ``./`` before each.
+    """
+
+    slow: ClassVar[bool] = True
+
+    folder: str
+    paths: tuple[str, ...]
+    files: tuple[str, ...]
+
+    #: names handed to one process: far below what a command line may hold
+    _AT_ONCE = 200
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        return (self.folder.rstrip("/") + "/",)
+
+    @property
+    def script(self) -> str:
+        parts = [f"cd -- {shlex.quote(self.folder)} 2>/dev/null || exit {ABSENT}"]
+        line = f"stat -c {shlex.quote(STAT_LINE)} --"
+        link = f"""printf '%s -> %s\\n' "$({line} "$f")" "$(readlink -- "$f")\""""
+        for some in self._quoted(self.paths):
+            parts.append(f"{line} {some} 2>/dev/null")
+            parts.append(f'for f in {some}; do if [ -h "$f" ]; then {link}; fi; done')
+        if self.files:
+            tool = 'if command -v sha256sum >/dev/null; then s() { sha256sum -- "$@"; }; '
+            parts.append(f'{tool}else s() {{ shasum -a 256 -- "$@"; }}; fi')
+            parts += [f"s {some} 2>/dev/null" for some in self._quoted(self.files)]
+        return "; ".join([*parts, "true"])
+
+    def _quoted(self, paths: tuple[str, ...]) -> list[str]:
+        pieces = [paths[at : at + self._AT_ONCE] for at in range(0, len(paths), self._AT_ONCE)]
+        return [" ".join(shlex.quote("./" + path) for path in piece) for piece in pieces]
+
+
+@dataclass(frozen=True)
+class NamesRead(Read):
+    """Lines of ``passwd`` or ``group``: what the host knows of names, wherever from, then its own file."""
+
+    database: Literal["passwd", "group"]
+    names: tuple[str, ...]
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        return (f"/etc/{self.database}",)
+
+    @property
+    def script(self) -> str:
+        # not every host has getent, and of many names it finds those that are there
+        asked = f"getent {self.database} {shlex.join(self.names)} 2>/dev/null; " if self.names else ""
+        return f"{asked}cat /etc/{self.database}"
+
+
+@dataclass(frozen=True)
+class RealPathRead(Read):
+    """Where a path leads when every link in it is followed; the last part needs not be there."""
+
+    path: str
+
+    @property
+    def script(self) -> str:
+        return f"readlink -f -- {shlex.quote(self.path)}"
+
+
+@dataclass(frozen=True)
+class SameFileRead(Read):
+    """Status 0 when two paths are one file (device and inode), links followed."""
+
+    path: str
+    other: str
+
+    @property
+    def script(self) -> str:
+        return f"[ {shlex.quote(self.path)} -ef {shlex.quote(self.other)} ]"
+
+
+@dataclass(frozen=True)
+class SameContentRead(Read):
+    """Status 0 when two files hold the same bytes; 1 when not, or one of them isn't there."""
+
+    slow: ClassVar[bool] = True
+
+    path: str
+    other: str
+
+    @property
+    def script(self) -> str:
+        one, other = shlex.quote(self.path), shlex.quote(self.other)
+        return f"[ -f {one} ] && [ -f {other} ] && cmp -s -- {one} {other}"
+
+
+@dataclass(frozen=True)
+class TimesRead(Read):
+    """Access and modification time of a path, links followed, as ``touch -t`` takes them; a line each."""
+
+    path: str
+
+    @property
+    def script(self) -> str:
+        form = "+%Y%m%d%H%M.%S"
+        times = f"times=$(stat -L -c '%X %Y' -- {shlex.quote(self.path)}) || exit {ABSENT}"
+        return f'{times}; date -d "@${{times% *}}" {form} && date -d "@${{times#* }}" {form}'
+
+
+@dataclass(frozen=True)
 class DigestRead(Read):
     """sha256 of a file as 64 hex digits; status ``ABSENT`` when it isn't there."""
+
+    slow: ClassVar[bool] = True
 
     path: str
 
@@ -81,6 +245,20 @@ class DigestRead(Read):
             f"if command -v sha256sum >/dev/null; then sha256sum < {path}; else shasum -a 256 < {path}; fi"
             " | cut -c1-64"
         )
+
+
+@dataclass(frozen=True)
+class ChecksumsRead(Read):
+    """sha1 and md5 of a file, a line of hex digits each: what Ansible registers, no means to compare."""
+
+    slow: ClassVar[bool] = True
+
+    path: str
+
+    @property
+    def script(self) -> str:
+        path = shlex.quote(self.path)
+        return f"[ -f {path} ] || exit {ABSENT}; sha1sum < {path} | cut -c1-40; md5sum < {path} | cut -c1-32"
 
 
 @dataclass(frozen=True)
@@ -100,71 +278,14 @@ class CommandRead(Read):
 
 
 @dataclass(frozen=True)
-class AgentRead(Read):
-    """A verb of the agent that only reads, run by the Python inside a container.
-
-    ``agent`` is the path of the agent in the container.
-    """
-
-    docker: tuple[str, ...]
-    container: str
-    python: str
-    agent: str
-    verb: str
-    args: tuple[str, ...] = ()
-
-    #: verbs that change nothing
-    VERBS = frozenset({"status", "ps", "holders", "about"})
-
-    def __post_init__(self) -> None:
-        if self.verb not in self.VERBS:
-            raise ValueError(f"not a read: agent verb {self.verb}")
-
-    @property
-    def script(self) -> str:
-        run = (*self.docker, "exec", self.container, self.python, *PYTHON_FLAGS)
-        return shlex.join((*run, self.agent, self.verb, *self.args))
-
-
-@dataclass(frozen=True)
-class PidMapRead(Read):
-    """Host pids of a container's processes: ``/proc/PID/status:NSpid: HOST ... INNER`` lines.
-
-    Only of processes whose cgroup names the container; needs no rights beyond those of any user.
-    """
-
-    docker: tuple[str, ...]
-    container: str
-
-    @property
-    def script(self) -> str:
-        inspect = shlex.join(
-            (*self.docker, "inspect", "--type", "container", "--format", "{{.Id}}", self.container)
-        )
-        return (
-            f"id=$({inspect}) || exit $?; "
-            'for f in $(grep -ls -- "$id" /proc/[0-9]*/cgroup); do d=${f%/cgroup}; '
-            "echo \"$d/status\"; done | xargs grep -Hs '^NSpid:' -- ; true"
-        )
-
-
-@dataclass(frozen=True)
-class DockerDiskRead(Read):
-    """``df -Pk`` of the engine's data root, wherever that is."""
-
-    docker: tuple[str, ...]
-
-    @property
-    def script(self) -> str:
-        info = shlex.join((*self.docker, "info", "--format", "{{.DockerRootDir}}"))
-        return f'root=$({info}) || exit $?; LC_ALL=C df -Pk -- "$root"'
-
-
-@dataclass(frozen=True)
 class FirstRead(Read):
     """The first of several reads that succeeds and says something; its key is the answer's first line."""
 
     options: tuple[Read, ...]
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        return tuple(path for option in self.options for path in option.looks)
 
     @property
     def script(self) -> str:

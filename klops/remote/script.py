@@ -30,6 +30,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 EVAL_ALL = ("sh", "-c", 'eval "$(cat)"')
 
 
+_BLOCKS = "dd ibs=65536 obs=65536"
+
+
 def eval_first(size: int) -> tuple[str, ...]:
     """The shell that takes ``size`` bytes of its input as the script and leaves the rest to the command.
 
@@ -93,11 +96,17 @@ def distinct(reads: Sequence[Read]) -> list[str]:
 
 
 def batch_script(scripts: Sequence[str], marker: str) -> bytes:
-    """The script that carries out reads, each in a subshell of its own with empty input."""
+    """The script that carries out reads, each in a subshell of its own with empty input.
+
+    Both streams go through dd, which makes large blocks of many small pieces: each piece would be a packet of
+    its own on the wire, and packets are what a run over many hosts costs.
+    """
     parts = ["{\n", _opening(marker), f"_h() {{ printf '\\n@@%s %s\\n' {marker} \"$*\"; }}\n"]
+    parts.append("exec 4>&1\n{ {\n")
     for index, script in enumerate(scripts):
         parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null\n")
         parts.append(f"_r=$?; _h E {index} $_r; _h E {index} $_r >&2\n")
+    parts.append(f"}} 2>&3 3>&- 4>&- | {_BLOCKS} 2>/dev/null >&4; }} 3>&1 | {_BLOCKS} >&2 2>/dev/null\n")
     parts.append("exit 0\n}")
     return "".join(parts).encode("utf-8", "surrogateescape")
 
@@ -191,26 +200,3 @@ sudo -n kill -s KILL {target} 2>/dev/null; wait_for 10
 exit $?
 }}"""
     return text.encode()
-
-
-#: ``sh -c PUT NAME PATH MODE SIZE TOKEN``: a file's content on standard input, written beside, then renamed.
-PUT = r"""
-p=$1 d=$(dirname -- "$1")
-[ -d "$p" ] && { echo "$p is a directory" >&2; exit 73; }
-( umask 022; mkdir -p -- "$d" ) || exit 73
-t="$d/.$(basename -- "$p").klops-$4"
-trap 'rm -f -- "$t"' EXIT
-trap 'exit 143' HUP INT TERM
-umask 077
-cat >"$t" || exit 74
-n=$(wc -c <"$t") || exit 74
-[ "$n" -eq "$3" ] || { echo "$n of $3 bytes arrived" >&2; exit 74; }
-chmod "$2" "$t" && mv -f -- "$t" "$p"
-"""
-
-
-def put_argv(path: str, size: int, mode: int, token: str) -> list[str]:
-    """The argv that writes a file of ``size`` bytes from its standard input."""
-    if not path.startswith("/"):
-        raise ValueError(f"not an absolute path: {path}")
-    return ["sh", "-c", PUT, "klops-put", path, f"{mode:04o}", str(size), token]

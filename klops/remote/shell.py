@@ -17,14 +17,13 @@ from klops.errors import (
     Interrupted,
     KlopsError,
 )
-from klops.remote import script
+from klops.remote import placing, script
 from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply
-from klops.remote.become import BecomeGate, become_argv, become_error
+from klops.remote.become import Become, BecomeGate, become_argv, become_error
 from klops.remote.drain import BytesInput, CancelledError, Input, LinkLostError, Pipes, TimedOutError, drain
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
-    from klops.secret import Secret
 
 #: Seconds that ending a command on the host may take.
 END_TIMEOUT = 8.0
@@ -55,10 +54,9 @@ class Capture:
 class ShellRemote(Remote):
     """A remote whose commands run under a shell that a subclass can start."""
 
-    def __init__(self, name: str, *, become: bool, become_password: Secret | None) -> None:
+    def __init__(self, name: str, *, become: Become) -> None:
         self.name = name
         self.become = become
-        self._become_password = become_password
         self._cancelled = False
         self._idle = True
 
@@ -70,7 +68,7 @@ class ShellRemote(Remote):
     def _count(self) -> None:
         """Count one remote command."""
 
-    def read(self, reads: Sequence[Read], *, timeout: float = DEFAULT_TIMEOUT) -> dict[str, Reply]:
+    def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
         """All reads in one command; identical ones are sent once."""
         scripts = script.distinct(reads)
         if not scripts:
@@ -78,7 +76,7 @@ class ShellRemote(Remote):
         replies = dict(zip(scripts, self._batch(scripts, timeout), strict=True))
         return {read.key: replies[read.script] for read in reads}
 
-    def _batch(self, scripts: Sequence[str], timeout: float) -> list[Reply]:
+    def _batch(self, scripts: Sequence[str], timeout: float | None) -> list[Reply]:
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
         text = script.batch_script(scripts, marker)
@@ -125,17 +123,14 @@ class ShellRemote(Remote):
         source = BytesInput(stdin, keep=keep_stdin) if stdin or keep_stdin else None
         return self._command(argv, source, on_stdout, on_stderr, timeout)
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o644) -> None:
+    def put(
+        self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
+    ) -> Reply:
         """Write a file in one command: beside its place, size checked, then renamed."""
-        argv = script.put_argv(path, len(data), mode, secrets.token_hex(4))
-        # at least 1 MiB a second, beside the usual time for the rest
-        done = self.run(argv, stdin=data, timeout=DEFAULT_TIMEOUT + len(data) / 2**20, check=False)
-        if done.rc:
-            raise CommandFailed(
-                f"{self.name}: {path} was not written: {done.error_text.strip()}",
-                rc=done.rc,
-                stderr=done.error_text,
-            )
+        argv = placing.put_argv(path, len(data), mode, owner)
+        stdin = placing.put_input(data, unless_changed)
+        done = self.run(argv, stdin=stdin, timeout=placing.put_timeout(data), check=False)
+        return placing.put_reply(self.name, path, done)
 
     def close(self) -> None:
         """End what still runs; from another thread this interrupts the one that waits for it."""
@@ -177,10 +172,10 @@ class ShellRemote(Remote):
         """Start a shell, take the noise off, serve it, and end it when it has to be ended."""
         deadline = None if timeout is None else time.monotonic() + timeout
         out, err = script.Opening(marker), script.Opening(marker)
-        gate = BecomeGate(source, self._become_password) if self.become else None
-        if gate:
-            shell = become_argv(shell, gate)
-            source = gate
+        gate = None
+        if self.become.wanted:
+            source = gate = BecomeGate(source, self.become.password)
+            shell = become_argv(shell, self.become, gate)
 
         def take_out(data: bytes) -> None:
             rest = out.feed(data)
@@ -214,7 +209,7 @@ class ShellRemote(Remote):
                 # sshd and the login shell complain on one stream each, and either may hold the reason
                 said = (noise.decode("utf-8", "replace").strip() for noise in (out.noise, err.noise))
                 noise = "\n".join(filter(None, said))
-                if self.become:
+                if self.become.wanted:
                     raise become_error(self.name, noise, rc)
                 raise CommandFailed(
                     f"{self.name}: the host's shell did not start {what} (status {rc}):"
@@ -263,10 +258,10 @@ class ShellRemote(Remote):
     def _end_now(self, who: script.Identity) -> str:
         shell = list(script.EVAL_ALL)
         source: Input = BytesInput(script.end_script(who))
-        gate = BecomeGate(source, self._become_password) if self.become else None
-        if gate:
-            shell = become_argv(shell, gate)
-            source = gate
+        gate = None
+        if self.become.wanted:
+            source = gate = BecomeGate(source, self.become.password)
+            shell = become_argv(shell, self.become, gate)
         pipes = self._open(shell)
         self._count()
         try:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import paramiko
 
 from klops.errors import ConnectionLost, HostUnreachable
+from klops.remote import openfiles
 from klops.remote.base import Remote, Reply, Stream
+from klops.remote.become import SELF, Become
 from klops.remote.drain import LinkLostError
 from klops.remote.link import Link
 from klops.remote.script import login_line
@@ -20,7 +22,6 @@ from klops.remote.terminal import TerminalInput, on_terminal, write_out
 
 if TYPE_CHECKING:
     from klops.inventory.connection import Connection
-    from klops.secret import Secret
 
 _PIECE = 256 * 1024
 #: Seconds between two looks for room in the window while there is more to send.
@@ -91,20 +92,17 @@ class ChannelPipes:
 class SshRemote(ShellRemote):
     """Commands over one ssh connection, opened at first use."""
 
-    def __init__(
-        self, name: str, link: Link, *, become: bool = False, become_password: Secret | None = None
-    ) -> None:
-        super().__init__(name, become=become, become_password=become_password)
+    def __init__(self, name: str, link: Link, *, become: Become = SELF) -> None:
+        super().__init__(name, become=become)
         self._link = link
         self._owner = True
         self._counter = [0]
 
     @classmethod
-    def of(cls, connection: Connection, *, become: bool | None = None) -> SshRemote:
+    def of(cls, connection: Connection, *, become: Become) -> SshRemote:
         """The remote for a connection of kind ssh; :class:`UsageError` for settings that can't be met."""
-        wanted = connection.become if become is None else become
-        link = Link(resolve(connection), password=connection.password)
-        return cls(connection.name, link, become=wanted, become_password=connection.become_password)
+        link = Link(resolve(connection), password=connection.password, passphrase=connection.key_passphrase)
+        return cls(connection.name, link, become=become)
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to
@@ -115,7 +113,7 @@ class SshRemote(ShellRemote):
 
     def _open(self, argv: Sequence[str]) -> ChannelPipes:
         channel = self._link.session()
-        pipes = ChannelPipes(self._link, channel)
+        pipes = self._pipes(channel)
         try:
             channel.exec_command(login_line(argv))
         except (OSError, EOFError, paramiko.SSHException) as e:
@@ -124,7 +122,16 @@ class SshRemote(ShellRemote):
             raise ConnectionLost(f"{self.name}: connection lost: {self._link.lost(e) or e}") from e
         return pipes
 
-    def _batch(self, scripts: Sequence[str], timeout: float) -> list[Reply]:
+    def _pipes(self, channel: paramiko.Channel) -> ChannelPipes:
+        try:
+            with openfiles.told_as_such(self.name):
+                return ChannelPipes(self._link, channel)
+        except BaseException:
+            channel.close()
+            self._link.session_ended()
+            raise
+
+    def _batch(self, scripts: Sequence[str], timeout: float | None) -> list[Reply]:
         tried = 0
         while True:
             tried += 1
@@ -158,7 +165,7 @@ class SshRemote(ShellRemote):
         self._count()
         channel = self._link.session()
         try:
-            rc = on_terminal(channel, ["sudo", "--", *argv] if self.become else argv)
+            rc = on_terminal(channel, [*self.become.sudo, "--", *argv] if self.become.wanted else argv)
         except (OSError, EOFError, paramiko.SSHException) as e:
             raise ConnectionLost(f"{self.name}: connection lost: {self._link.lost(e) or e}") from e
         finally:
@@ -169,9 +176,13 @@ class SshRemote(ShellRemote):
             raise ConnectionLost(f"{self.name}: connection lost during {title(argv)}: {why}")
         return rc if rc >= 0 else NO_STATUS
 
-    def clone(self) -> Remote:
-        """A second remote over the same connection, for another thread."""
-        other = SshRemote(self.name, self._link, become=self.become, become_password=self._become_password)
+    def renew(self, timeout: float) -> None:
+        """A new connection for this remote and its clones."""
+        self._link.renew(timeout)
+
+    def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
+        """A second remote over the same connection, for another thread or another user."""
+        other = SshRemote(self.name, self._link, become=self.become.but(become, become_user))
         other._owner = False
         other._counter = self._counter
         return other

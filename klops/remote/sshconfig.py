@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,8 +122,6 @@ def expand_includes(text: str, folder: Path, depth: int = 0) -> str:
 
 def load_config(file: str | None = None) -> SSHConfig:
     """The user's configuration and then the system's (the first value of a key wins), or only ``file``."""
-    from paramiko import SSHConfig, SSHException
-
     places = [(USER_CONFIG, "~/.ssh"), (SYSTEM_CONFIG, "/etc/ssh")]
     if file is not None:
         places = [] if file.lower() == "none" else [(file, "~/.ssh")]
@@ -133,8 +132,16 @@ def load_config(file: str | None = None) -> SSHConfig:
             text = path.read_text(encoding="utf-8", errors="replace")
             texts.append(expand_includes(text, Path(folder).expanduser()))
     # a file's last Host or Match block must not swallow the head of the next file
+    return _parsed("\nHost *\n".join(texts))
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(text: str) -> SSHConfig:
+    """The same for all hosts of a run, which only look things up in it."""
+    from paramiko import SSHConfig, SSHException
+
     try:
-        return SSHConfig.from_text("\nHost *\n".join(texts))
+        return SSHConfig.from_text(text)
     except (SSHException, ValueError) as e:
         raise UsageError(f"ssh configuration: {e}", hint=f"see {USER_CONFIG} and {SYSTEM_CONFIG}") from e
 

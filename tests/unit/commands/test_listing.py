@@ -16,7 +16,7 @@ lrwxrwxrwx. 1 0 0 7 Mar  4  2025 /bin -> usr/bin
 
 def test_types_modes_owners_and_devices() -> None:
     found = parse(GNU)
-    assert found["/tmp"] == Entry("directory", 0o1777, 0, 0, size=4096)
+    assert found["/tmp"] == Entry("directory", 0o1777, 0, 0, size=4096, links=18)
     assert found["/dev/xpuctrl"] == Entry("char", 0o666, 0, 0, major=195, minor=255)
     assert found["/bin"] == Entry("link", 0o777, 0, 0, size=7, target="usr/bin")
     assert found["/srv/a name with  spaces"] == Entry("file", 0o640, 1000, 1001, size=12)

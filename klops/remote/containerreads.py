@@ -1,0 +1,70 @@
+"""Reads by way of the container engine: the agent's verbs that only look, pids, the engine's disk."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from klops.commands.agent import PYTHON_FLAGS
+from klops.remote.reads import Read
+
+
+@dataclass(frozen=True)
+class AgentRead(Read):
+    """A verb of the agent that only reads, run by the Python inside a container.
+
+    ``agent`` is the path of the agent in the container.
+    """
+
+    docker: tuple[str, ...]
+    container: str
+    python: str
+    agent: str
+    verb: str
+    args: tuple[str, ...] = ()
+
+    #: verbs that change nothing
+    VERBS = frozenset({"status", "ps", "holders", "about"})
+
+    def __post_init__(self) -> None:
+        if self.verb not in self.VERBS:
+            raise ValueError(f"not a read: agent verb {self.verb}")
+
+    @property
+    def script(self) -> str:
+        run = (*self.docker, "exec", self.container, self.python, *PYTHON_FLAGS)
+        return shlex.join((*run, self.agent, self.verb, *self.args))
+
+
+@dataclass(frozen=True)
+class PidMapRead(Read):
+    """Host pids of a container's processes: ``/proc/PID/status:NSpid: HOST ... INNER`` lines.
+
+    Only of processes whose cgroup names the container; needs no rights beyond those of any user.
+    """
+
+    docker: tuple[str, ...]
+    container: str
+
+    @property
+    def script(self) -> str:
+        inspect = shlex.join(
+            (*self.docker, "inspect", "--type", "container", "--format", "{{.Id}}", self.container)
+        )
+        return (
+            f"id=$({inspect}) || exit $?; "
+            'for f in $(grep -ls -- "$id" /proc/[0-9]*/cgroup); do d=${f%/cgroup}; '
+            "echo \"$d/status\"; done | xargs grep -Hs '^NSpid:' -- ; true"
+        )
+
+
+@dataclass(frozen=True)
+class DockerDiskRead(Read):
+    """``df -Pk`` of the engine's data root, wherever that is."""
+
+    docker: tuple[str, ...]
+
+    @property
+    def script(self) -> str:
+        info = shlex.join((*self.docker, "info", "--format", "{{.DockerRootDir}}"))
+        return f'root=$({info}) || exit $?; LC_ALL=C df -Pk -- "$root"'
