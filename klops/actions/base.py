@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from klops.actions.touched import Touched
 from klops.errors import KlopsError
 from klops.remote.base import Remote, Replies
+from klops.remote.environment import EnvironmentRemote
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -38,11 +42,20 @@ class View:
     host: str
     settings: Settings
     variables: Mapping[str, Any]
-    #: renders a Jinja2 template text with the host's variables and the task's
-    render: Callable[[str], str]
+    #: renders a Jinja2 template text with the host's variables and the task's; keywords as Templar.text has
+    render: Callable[..., str]
     check: bool = False
     #: the run this is part of: a lock with the same name is our own
     run: str = ""
+    #: ``environment`` of the task: for the programs that it runs on the host
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: how often -v was given
+    verbosity: int = 0
+    #: the task is carried out on another host than ``host``
+    delegated: bool = False
+    #: kind of folder ("files" or "templates") and a path as written -> file or folder of the control node;
+    #: raises :class:`TaskFailed` when there is none
+    find_local: Callable[[str, str], Path] = lambda kind, path: Path(path)
 
 
 @dataclass(frozen=True)
@@ -76,10 +89,20 @@ class Step(abc.ABC):
 
     #: False for steps that only wait or look: a plan of such steps is ok, not changed
     changes: ClassVar[bool] = True
+    #: False for steps that leave the host alone (and change the control node, say): they need no lock of it
+    on_host: ClassVar[bool] = True
 
     @abc.abstractmethod
     def change(self) -> Change:
         """What this step does, in one line, and the texts for a diff."""
+
+    def touches(self) -> tuple[Touched, ...]:
+        """What it makes of which paths, so that a dry run doesn't rely on what was read there before.
+
+        Nothing for a step whose effects no read of another task looks at, and for one that runs the author's
+        own program: nobody knows what that does.
+        """
+        return ()
 
     @abc.abstractmethod
     def carry_out(self, ctx: Context) -> Mapping[str, Any] | None:
@@ -102,6 +125,10 @@ class Plan:
     skipped: str = ""
     failure: KlopsError | None = None
     warnings: tuple[str, ...] = ()
+    #: check mode: it was made from what earlier tasks would have left, and so not all of ``result`` is known
+    foreseen: bool = False
+    #: check mode: what it would make of which paths
+    touches: tuple[Touched, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -119,7 +146,7 @@ class Progress:
 
 @dataclass
 class Context:
-    """What steps are carried out with."""
+    """What steps are carried out with. Whatever they read and run has the ``environment`` of the task."""
 
     remote: Remote
     view: View
@@ -127,6 +154,12 @@ class Context:
     warn: Callable[[str], None]
     #: what was changed so far
     done: list[Change] = field(default_factory=list)
+    #: entered while the host restarts, at most so many seconds: its lock is left alone, and then taken anew
+    restarting: Callable[[float], AbstractContextManager[None]] = lambda seconds: nullcontext()
+
+    def __post_init__(self) -> None:
+        if self.view.environment:
+            self.remote = EnvironmentRemote(self.remote, self.view.environment)
 
 
 class Action(abc.ABC, Generic[P]):
@@ -137,8 +170,17 @@ class Action(abc.ABC, Generic[P]):
     params: type[P]
     #: the parameter that a plain string after the module's name stands for (``command: uptime``); "" for none
     free_form: ClassVar[str] = ""
+    #: True for an action that runs once for all hosts of a batch, with the first of them, as pause does
+    once: ClassVar[bool] = False
     #: parameters that name a file of the control node -> the kind of folder it is looked for in
     local_files: ClassVar[Mapping[str, str]] = {}
+    #: parameters of Ansible's module of that name that are refused when the file is loaded -> why, and what
+    #: to write instead
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    def local_name(self, text: str) -> str:
+        """The file of the control node that a parameter in :attr:`local_files` names; "" for none."""
+        return text
 
     @abc.abstractmethod
     def probe(self, params: P, view: View) -> Probe:

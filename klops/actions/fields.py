@@ -1,21 +1,19 @@
 """Kinds of parameters that are more than plain values.
 
 A parameter annotated ``str`` is taken as written in the file (``1.10`` stays ``1.10``, ``no`` stays ``no``).
-:data:`Mode` is such a text, read as a file mode. :data:`Expression` and :data:`Conditions` hold Jinja2
+:data:`Mode` is such a text, read as a file mode. :data:`LenientExpression` and :data:`Conditions` hold Jinja2
 expressions without braces: the engine evaluates them and hands over :class:`Evaluated`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from klops.actions.files.modes import SymbolicMode, parse
 from klops.errors import TaskFailed
-
-_OCTAL = re.compile(r"0?o?([0-7]{3,4})")
 
 
 @dataclass(frozen=True)
@@ -25,15 +23,21 @@ class AsWritten:
 
 @dataclass(frozen=True)
 class IsExpression:
-    """Marks a field whose text (or each of a list) is a Jinja2 expression; it becomes :class:`Evaluated`."""
+    """Marks a field whose text (or each of a list) is a Jinja2 expression; it becomes :class:`Evaluated`.
+
+    ``undefined``: the expression may come to nothing; that is then said in :attr:`Evaluated.undefined`.
+    """
+
+    undefined: bool = False
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An expression as written, and what it gave."""
+    """An expression as written, and what it gave; ``undefined`` says why it gave nothing."""
 
     text: str
     value: Any
+    undefined: str = ""
 
     @property
     def holds(self) -> bool:
@@ -50,14 +54,11 @@ class Evaluated:
         )
 
 
-def _mode(value: Any) -> int | None:
+def _mode(value: Any) -> int | SymbolicMode | None:
     if value is None:
         return None
     if isinstance(value, str):
-        match = _OCTAL.fullmatch(value.strip())
-        if match:
-            return int(match[1], 8)
-        raise ValueError(f"{value!r} is not a file mode: write three or four octal digits, such as 0644")
+        return parse(value)
     raise ValueError("a mode that comes from a variable must be text: quote it there, such as '0644'")
 
 
@@ -78,9 +79,12 @@ def _conditions(value: Any) -> tuple[Evaluated, ...]:
     return tuple(_evaluated(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
 
 
-#: A file mode: every usual way of writing 644 gives 0o644, and what could mean two things is refused.
-Mode = Annotated[int | None, AsWritten(), BeforeValidator(_mode)]
-#: One expression, or none.
-Expression = Annotated[Evaluated | None, AsWritten(), IsExpression(), BeforeValidator(_optional)]
+#: A file mode: every usual way of writing 644 gives 0o644, symbols (``u+x``) what they change, and what could
+#: mean two things is refused.
+Mode = Annotated[int | SymbolicMode | None, AsWritten(), BeforeValidator(_mode)]
+#: One expression, or none; what isn't defined is no failure.
+LenientExpression = Annotated[
+    Evaluated | None, AsWritten(), IsExpression(undefined=True), BeforeValidator(_optional)
+]
 #: One condition or a list of them.
 Conditions = Annotated[tuple[Evaluated, ...], AsWritten(), IsExpression(), BeforeValidator(_conditions)]

@@ -36,8 +36,8 @@ from klops.actions.base import Action, Plan, Seen, View
 from klops.inventory.settings import Settings
 from klops.inventory.validate import build_settings
 from klops.playbook.params import read, render
-from klops.playbook.scope import Layer, Scope
-from klops.playbook.template import Templar, scope
+from klops.playbook.template.scope import Layer, Scope
+from klops.playbook.template.templar import Templar, scope
 from klops.remote.base import Reply
 from klops.yamlsource import MappingNode, Node, load_file, to_python
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from klops.actions.base import Action, Plan
-from klops.actions.catalog import GENERIC, OWN, actions_of
+from klops.actions.catalog import catalog
 from klops.errors import TaskFailed
 from tests.cases.harness import OUTCOMES, Case, cases, lines, matches
 
-ACTIONS = {action.name: action for module in (*GENERIC, *OWN) for action in actions_of(module)}
+ACTIONS = dict(catalog())
 
 
 def outcome(case: Case, action: Action[Any], replies: Mapping[str, Any]) -> Plan:

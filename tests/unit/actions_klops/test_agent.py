@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from klops.actions.agent import Prune
+from klops.actions.own.agent import Prune
 from klops.remote import agentpackage
 from klops.remote.base import Reply
 from klops.remote.fake import reply

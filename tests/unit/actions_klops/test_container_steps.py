@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from klops.actions import container_steps
-from klops.actions.container_steps import Create, Remove, Start, WaitAgent
+from klops.actions.own import container_steps
+from klops.actions.own.container_steps import Create, Remove, Start, WaitAgent
 from klops.commands.containerspec import ContainerSpec
 from klops.errors import AgentError, CommandFailed, TaskFailed
 from klops.remote.fake import reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from klops.actions.hostview import look
+from klops.actions.own.hostview import look
 from klops.inventory.settings import Settings
 from klops.remote.base import Reply
 

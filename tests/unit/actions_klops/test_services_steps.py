@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from klops.actions import services_wait
 from klops.actions.base import Progress
-from klops.actions.services_steps import CheckFree, RecordStopped, StartUnit, Verb, spec_text
-from klops.actions.services_wait import Lines, WaitReady
+from klops.actions.own import services_wait
+from klops.actions.own.services_steps import CheckFree, RecordStopped, StartUnit, Verb, spec_text
+from klops.actions.own.services_wait import Lines, WaitReady
 from klops.errors import (
     AgentError,
     AuthenticationFailed,
@@ -136,7 +136,7 @@ def out(*lines: dict[str, object], rc: int = 0, stderr: str = "") -> Reply:
 @pytest.fixture(autouse=True)
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
-    monkeypatch.setattr("klops.actions.services_wait.time.sleep", taken.append)
+    monkeypatch.setattr("klops.actions.own.services_wait.time.sleep", taken.append)
     return taken
 
 

@@ -1,0 +1,1 @@
+"""``unarchive``: archives of the control node and of the host."""

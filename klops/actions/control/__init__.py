@@ -1,0 +1,1 @@
+"""Tasks that touch nothing on the host: messages, facts, conditions, pauses, includes."""

@@ -1,0 +1,1 @@
+"""What a host is: read with a POSIX shell, under the names of Ansible."""

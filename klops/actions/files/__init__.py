@@ -1,0 +1,1 @@
+"""Files, folders and links on the host, and between the host and the control node."""

@@ -1,0 +1,1 @@
+"""Ports and HTTP, as seen from the host."""

@@ -1,0 +1,1 @@
+"""klops' own actions: what ``up``, ``down`` and ``status`` are made of."""

@@ -1,0 +1,137 @@
+"""The reads that several klops actions share.
+
+Each is built here and nowhere else, so that two tasks that want the same thing send the same script, and it
+is carried out once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klops.cards.identity import CONTROL_NODE, node_name
+from klops.commands import docker, smi
+from klops.commands.agent import agent_path, verb
+from klops.commands.readonly import refusal
+from klops.remote.containerreads import AgentRead, PidMapRead
+from klops.remote.reads import CommandRead, FileRead, FirstRead, ListRead, Read
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+VERSION = "docker.version"
+CONTAINER = "container"
+STATUS = "agent.status"
+HOLDERS = "agent.holders"
+NODES = "nodes"
+SMI_MACHINE = "smi.m"
+SMI_QUERY = "smi.q"
+PIDS = "pids"
+LOCK = "lock"
+RUN_FOLDER = "run"
+IMAGE = "image"
+
+#: Nodes looked for: as many as the largest host of this kind has, whatever is expected.
+_NODES = 16
+
+
+def docker_prefix(settings: Settings) -> tuple[str, ...]:
+    """How docker is called on this host."""
+    return docker.prefix(settings.docker.host, sudo=settings.docker.sudo)
+
+
+def engine(settings: Settings) -> Read:
+    """Whether an engine answers."""
+    return CommandRead(VERSION, docker.version(docker_prefix(settings)))
+
+
+def container(settings: Settings) -> Read:
+    """The container, inspected."""
+    return CommandRead(CONTAINER, docker.inspect(docker_prefix(settings), settings.container.name))
+
+
+def image(settings: Settings) -> tuple[Read, ...]:
+    """Whether the engine has the image of the settings; nothing when they name none."""
+    name = settings.container.image
+    return (CommandRead(IMAGE, docker.image(docker_prefix(settings), name)),) if name else ()
+
+
+def agent_argv(settings: Settings, name: str, *args: str, stdin: bool = False) -> list[str]:
+    """The command line of one verb of the agent of this host."""
+    wanted = settings.container
+    return verb(docker_prefix(settings), wanted.name, wanted.python, settings.root, name, *args, stdin=stdin)
+
+
+def agent(settings: Settings, key: str, name: str, *args: str) -> Read:
+    """A verb of the agent that only reads."""
+    return AgentRead(
+        key,
+        docker=docker_prefix(settings),
+        container=settings.container.name,
+        python=settings.container.python,
+        agent=agent_path(settings.root),
+        verb=name,
+        args=("--root", settings.root, *args),
+    )
+
+
+def status(settings: Settings) -> Read:
+    """What the agent says of its units."""
+    return agent(settings, STATUS, "status")
+
+
+def holders(settings: Settings) -> Read:
+    """Who in the container holds a card."""
+    return agent(settings, HOLDERS, "holders")
+
+
+def pids(settings: Settings) -> Read:
+    """Host pids of the container's processes."""
+    return PidMapRead(PIDS, docker=docker_prefix(settings), container=settings.container.name)
+
+
+def lock(settings: Settings) -> Read:
+    """Who is changing this host."""
+    return FileRead(LOCK, f"{settings.root}/lock")
+
+
+def unit_state(settings: Settings, name: str) -> Read:
+    """What the supervisor knows of a unit, for when the agent can't be asked."""
+    return FileRead(f"state:{name}", f"{settings.root}/run/{name}.state.json")
+
+
+def unit_file(settings: Settings, name: str) -> Read:
+    """The specification of a unit on disk, for a diff: it may be readable for root only."""
+    return FileRead(f"unit:{name}", f"{settings.root}/units/{name}.json")
+
+
+def run_folder(settings: Settings) -> Read:
+    """Names of the files the supervisor keeps, for when the agent can't be asked."""
+    return CommandRead(RUN_FOLDER, ("ls", "-1", "--", f"{settings.root}/run"))
+
+
+def nodes(settings: Settings) -> Read:
+    """Listing of the card nodes on the host, looked at through links, as docker does."""
+    numbers = range(max(_NODES, settings.cards.expected))
+    names = [*(node_name(number) for number in numbers), CONTROL_NODE]
+    return ListRead(NODES, tuple(f"{settings.cards.device_dir}/{name}" for name in names), follow=True)
+
+
+def smi_places(settings: Settings) -> tuple[str, ...]:
+    """Where xpu-smi is asked, the preferred place first."""
+    where = settings.cards.smi.where
+    return ("host", "container") if where == "auto" else (where,)
+
+
+def cards(settings: Settings) -> tuple[Read, ...]:
+    """``xpu-smi -m`` and ``-q`` of the first place that answers; none of a program not known to only read."""
+    path = settings.cards.smi.path
+    if refusal(smi.machine(path)):
+        return ()
+    prefix, name = docker_prefix(settings), settings.container.name
+    found = []
+    for key, argv in ((SMI_MACHINE, smi.machine(path)), (SMI_QUERY, smi.query(path))):
+        places = {"host": argv, "container": docker.execute(prefix, name, *argv)}
+        found.append(
+            FirstRead(key, tuple(CommandRead(place, places[place]) for place in smi_places(settings)))
+        )
+    return tuple(found)

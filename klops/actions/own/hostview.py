@@ -1,0 +1,173 @@
+"""What the shared reads say: engine, container, agent and cards of one host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from klops.actions.own import hostreads
+from klops.cards.smi import Cards, assumed_cards, read_cards
+from klops.commands import docker
+from klops.commands.containerspec import MANAGED_LABEL
+from klops.errors import AgentError, DockerUnavailable, KlopsError, TaskFailed
+from klops.remote.base import Replies, Reply
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+#: What stands for a reply that was not asked for.
+NOT_ASKED = Reply(rc=255, stderr=b"not asked")
+
+#: States of a container in which none of its processes lives.
+_AT_REST = ("created", "exited", "dead")
+
+_HINTS = {
+    "missing": "install Docker on the host",
+    "denied": "add the user to the group docker on the host, or set klops.docker.sudo: true",
+    "down": "start it: systemctl start docker",
+}
+
+
+def reply(replies: Replies, key: str) -> Reply:
+    """The reply of that key, or one that says it was not asked."""
+    return replies.get(key, NOT_ASKED)
+
+
+def engine_error(replies: Replies, settings: Settings) -> KlopsError | None:
+    """Why docker can't be used here; None when it can."""
+    answer = reply(replies, hostreads.VERSION)
+    problem = docker.engine_problem(answer.rc, answer.text, answer.error_text, sudo=settings.docker.sudo)
+    if problem is None:
+        return None
+    hint = _HINTS[problem.kind]
+    if problem.kind == "denied" and settings.docker.sudo:
+        hint = "sudo asks for a password here: allow docker without one, or add the user to the group docker"
+    if problem.kind == "down" and settings.docker.host:
+        hint += f", or correct klops.docker.host ({settings.docker.host})"
+    what = {
+        "missing": "docker is not installed",
+        "denied": "docker may not be used by this user",
+        "down": "the docker engine does not answer",
+    }[problem.kind]
+    code = "docker-denied" if problem.kind == "denied" else "docker-unavailable"
+    return DockerUnavailable(f"{what}: {problem.message}", hint=hint, code=code)
+
+
+def cards_of(replies: Replies, settings: Settings) -> tuple[Cards, str]:
+    """The cards and where they were asked for: ``host``, ``container``, or "" when they are only assumed."""
+    machine_place, machine = _placed(reply(replies, hostreads.SMI_MACHINE))
+    query_place, query = _placed(reply(replies, hostreads.SMI_QUERY))
+    found = read_cards(machine, query, settings.cards.device_dir)
+    if found.cards:
+        return found, query_place or machine_place
+    count = max([settings.cards.expected, *(index + 1 for index in settings.cards.indexes)])
+    return assumed_cards(count, settings.cards.device_dir), ""
+
+
+def _placed(answer: Reply) -> tuple[str, str]:
+    """Place and text of a :class:`~klops.remote.reads.FirstRead`."""
+    if not answer.ok:
+        return "", ""
+    place, _, text = answer.text.partition("\n")
+    return place.strip(), text
+
+
+@dataclass(frozen=True)
+class HostView:
+    """One host as the shared reads show it.
+
+    ``agent`` is the agent's status, None when it can't be asked; ``agent_error`` then says what came instead.
+    """
+
+    engine: KlopsError | None
+    container: docker.Container | None
+    container_error: str = ""
+    agent: Mapping[str, Any] | None = None
+    agent_error: str = ""
+    cards: Cards = field(default_factory=Cards)
+    cards_from: str = ""
+
+    @property
+    def managed(self) -> bool:
+        """Whether the container is one that klops made."""
+        return self.container is not None and self.container.labels.get(MANAGED_LABEL) == "1"
+
+    @property
+    def running(self) -> bool:
+        """Whether the container runs."""
+        return self.container is not None and self.container.state == "running"
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether surely no process of the container lives: one that is paused still holds all its cards."""
+        return self.container is None or self.container.state in _AT_REST
+
+    @property
+    def units(self) -> Mapping[str, Mapping[str, Any]]:
+        """Units by name, as the agent knows them; empty when it can't be asked."""
+        units = (self.agent or {}).get("units")
+        return units if isinstance(units, Mapping) else {}
+
+    @property
+    def supervised(self) -> bool:
+        """Whether a supervisor is at work."""
+        return bool((self.agent or {}).get("supervisor"))
+
+    def trouble(self) -> KlopsError | None:
+        """Why nothing can be said about the container; None when something can."""
+        if self.engine is not None:
+            return self.engine
+        if self.container_error:
+            return TaskFailed(f"the container can't be inspected: {self.container_error}", code="container")
+        return None
+
+    def silent_agent(self) -> AgentError:
+        """The error for an agent that doesn't answer in a container whose processes may live."""
+        state = self.container.state if self.container is not None else "gone"
+        said = self.agent_error or "no output"
+        if state == "running":
+            return AgentError(
+                f"the agent in the container does not answer: {said}",
+                hint="klops up puts the agent in place; docker logs shows what its launcher said",
+            )
+        name = self.container.name if self.container is not None else ""
+        hint = f"docker unpause {name}" if state == "paused" else f"docker logs {name} shows why"
+        text = f"the container is {state}, so its agent can't be asked: {said}"
+        return AgentError(text, hint=hint, code="container-state")
+
+
+def look(replies: Replies, settings: Settings) -> HostView:
+    """Read the shared replies."""
+    engine = engine_error(replies, settings)
+    inspected = reply(replies, hostreads.CONTAINER)
+    container = docker.parse_inspect(inspected.text) if inspected.ok else None
+    container_error = ""
+    if engine is None and container is None and not docker.no_such_container(inspected.error_text):
+        container_error = _last_line(inspected.error_text) or f"docker inspect ended with {inspected.rc}"
+    status = reply(replies, hostreads.STATUS)
+    known = status.json() if status.stdout else None
+    agent = known if status.ok and isinstance(known, dict) and "units" in known else None
+    cards, place = cards_of(replies, settings)
+    return HostView(
+        engine=engine,
+        container=container,
+        container_error=container_error,
+        agent=agent,
+        agent_error="" if agent is not None else _agent_says(status),
+        cards=cards,
+        cards_from=place,
+    )
+
+
+def _agent_says(status: Reply) -> str:
+    known = status.json() if status.stdout else None
+    error = known.get("error") if isinstance(known, dict) else None
+    if isinstance(error, dict) and error.get("message"):
+        return str(error["message"])
+    return _last_line(status.error_text) or f"status {status.rc}"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,249 @@
+"""``klops.services``: the units of the host are what the settings ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
+from klops.actions.own import hostreads, hostview
+from klops.actions.own.desired import card_choice, identities, missing_secret, secrets, unit_spec
+from klops.actions.own.services_steps import StartUnit, Verb, spec_text
+from klops.actions.own.services_stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
+from klops.actions.own.services_wait import WaitReady
+from klops.commands import pidmap
+from klops.commands.agent import secret_digest
+from klops.errors import KlopsError, TaskFailed
+from klops.inventory.settings import Settings
+from klops.remote.base import Replies
+from klops.yamlsource import nearest
+
+
+class ServicesParams(Params):
+    """``state``: running (and ready), stopped or restarted; ``names``: of these, or of all."""
+
+    state: Literal["running", "stopped", "restarted"] = "running"
+    names: list[str] | None = None
+
+
+class ServicesAction(Action[ServicesParams]):
+    """Starts, stops and restarts units through the agent, and waits until they are ready."""
+
+    name: ClassVar[str] = "klops.services"
+    params = ServicesParams
+
+    def probe(self, params: ServicesParams, view: View) -> Probe:
+        """Container, agent and cards; the units' files for a diff, and for when the agent can't be asked."""
+        settings = view.settings
+        reads = [hostreads.engine(settings), hostreads.container(settings), hostreads.status(settings)]
+        if params.state == "stopped":
+            reads += stop_reads(settings)
+        else:
+            reads += [hostreads.pids(settings), *hostreads.cards(settings)]
+            for name in settings.services:
+                reads += [hostreads.unit_file(settings, name), hostreads.unit_state(settings, name)]
+        return Probe(reads=tuple(reads))
+
+    def plan(self, params: ServicesParams, view: View, seen: Seen) -> Plan:
+        """Stops and removals first, then starts, then one wait for each."""
+        settings = view.settings
+        host = hostview.look(seen.replies, settings)
+        trouble = host.trouble()
+        if trouble is not None:
+            return Plan(failure=trouble)
+        if not host.at_rest and host.agent is None:
+            # the processes of such a container nobody can tell about: unknown is not stopped
+            silent = host.silent_agent()
+            comes = view.check and params.state == "running"  # an earlier task would put the agent in place
+            return Plan(unknown=silent.message) if comes else Plan(failure=silent)
+        absent = _absent(host, params, view.check, view.host)
+        if absent is not None:
+            return Plan(failure=absent)
+        names = _names(params, settings, host)
+        if params.state == "stopped":
+            return stopped(settings, host, names, seen.replies)
+        return _running(view, host, names, seen.replies, params)
+
+
+def _absent(host: hostview.HostView, params: ServicesParams, check: bool, name: str) -> KlopsError | None:
+    """An error when there is no container to work in. In check mode an earlier task may make one."""
+    if not host.at_rest or params.state == "stopped" or (check and params.state == "running"):
+        return None
+    state = "isn't there" if host.container is None else f"is {host.container.state}"
+    hint = f"klops up {name} makes and starts it"
+    return TaskFailed(f"the container {state}", code="container-absent", hint=hint)
+
+
+def _names(params: ServicesParams, settings: Settings, host: hostview.HostView) -> list[str]:
+    known = list(dict.fromkeys([*settings.services, *host.units]))
+    if params.names is None:
+        return known if params.state == "stopped" else list(settings.services)
+    for name in params.names:
+        if name not in known or (params.state != "stopped" and name not in settings.services):
+            near = nearest(name, known)
+            raise TaskFailed(
+                f"no service is called {name}",
+                code="unknown-service",
+                hint=f"did you mean {near}?" if near else f"services: {', '.join(known) or 'none'}",
+            )
+    return list(dict.fromkeys(params.names))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a unit before anything is done."""
+
+    #: as the agent reports it; made up from the files where it can't be asked
+    unit: Mapping[str, Any] | None
+    #: its specification on disk, None when it may not be read
+    spec: Mapping[str, Any] | None
+
+
+def _json(replies: Replies, key: str) -> Mapping[str, Any] | None:
+    found = hostview.reply(replies, key)
+    value = found.json() if found.ok else None
+    return value if isinstance(value, dict) else None
+
+
+def _known(name: str, host: hostview.HostView, replies: Replies) -> Known:
+    spec = _json(replies, f"unit:{name}")
+    unit = host.units.get(name)
+    if unit is None and host.agent is None and spec is not None:
+        # no container runs: as soon as one does, its supervisor takes up what is desired
+        state = _json(replies, f"state:{name}") or {}
+        if state.get("desired") == "running":
+            unit = {"desired": "running", "state": "stopped", "digest": spec.get("digest"), "assumed": True}
+    return Known(unit, spec)
+
+
+def _running(
+    view: View, host: hostview.HostView, names: list[str], replies: Replies, params: ServicesParams
+) -> Plan:
+    settings = view.settings
+    if not settings.services and not host.units:
+        return Plan(message="the settings name no service")
+    missing_key = missing_secret(settings, names)
+    if missing_key is not None:
+        return Plan(failure=missing_key)
+    choice = card_choice(settings)
+    cards = identities(host.cards)
+    starts: list[StartUnit] = []
+    restarts: list[Step] = []
+    waits: list[Step] = []
+    warnings: list[str] = []
+    busy: list[str] = []
+    pids = pidmap.parse(hostview.reply(replies, hostreads.PIDS).text)
+    for name in names:
+        known = _known(name, host, replies)
+        seen: Mapping[int, Mapping[str, Any]] = cards
+        if not host.cards_from:
+            recorded = _recorded(known, choice[name])
+            if recorded is None and _active(known):
+                warnings.append(f"{name} was left as it is: the cards can't be read, so it can't be compared")
+                continue
+            seen = {**cards, **(recorded or {})}
+        missing = [index for index in choice[name] if index not in seen]
+        if missing:
+            raise TaskFailed(
+                f"{name}: xpu-smi knows no card {', '.join(map(str, missing))}",
+                code="card-missing",
+                hint="correct klops.cards.use, or look why the card is gone",
+            )
+        spec = unit_spec(settings, name, choice[name], seen)
+        why, same = _difference(known, spec, settings, name)
+        if params.state == "restarted" and same and known.unit is not None and "assumed" not in known.unit:
+            restarts.append(Verb(settings, "restart", name, "", settings.services[name].stop_timeout))
+        elif not same or not _active(known):
+            before = spec_text(known.spec) if known.spec is not None else ("" if known.unit is None else None)
+            runs = _runs(known, pids)
+            starts.append(StartUnit(settings, spec, secrets(settings.services[name]), why, before, runs))
+            if runs:
+                busy.append(name)
+        elif known.unit is not None and known.unit.get("state") == "ready":
+            continue
+        waits.append(WaitReady(settings, view.host, name))
+    stops: list[Step] = []
+    if busy and len(starts) + len(restarts) > 1:
+        # what one of them gives up, a card or its port, another may take: it must be down before that starts
+        stops = [
+            Verb(settings, "stop", name, "before its settings change", stop_timeout(settings, name))
+            for name in busy
+        ]
+        starts = [replace(start, runs="") for start in starts]
+    removals = _removals(settings, host) if params.names is None and params.state == "running" else []
+    warnings += _removed(removals)
+    steps = (*removals, *stops, *starts, *restarts, *waits)
+    return Plan(
+        steps=steps,
+        message="" if steps else "all ready",
+        result={"cards": {name: list(choice[name]) for name in names}},
+        warnings=tuple(warnings),
+    )
+
+
+def _runs(known: Known, pids: Mapping[int, int]) -> str:
+    """State of a unit that a start ends first, with its pid where that is known; "" when nothing runs."""
+    unit = known.unit or {}
+    state, cpid = unit.get("state"), unit.get("cpid")
+    if state in ("stopped", "failed", None):
+        return ""
+    pid = pids.get(cpid) if isinstance(cpid, int) else None
+    return f"{state}, pid {pid}" if pid is not None else str(state)
+
+
+def _removed(removals: Sequence[Verb]) -> list[str]:
+    """A warning for each service that goes: a renamed one goes too."""
+    names = dict.fromkeys(step.unit for step in removals)
+    return [
+        f"{name} is not in the settings any more, so it is taken away; to keep a service and only stop it, "
+        f"leave it in the inventory and say klops down"
+        for name in names
+    ]
+
+
+def _removals(settings: Settings, host: hostview.HostView) -> list[Verb]:
+    steps: list[Verb] = []
+    for name, unit in host.units.items():
+        if name not in settings.services:
+            if unit.get("desired") != "stopped" or unit.get("state") != "stopped":
+                steps.append(Verb(settings, "stop", name, "no longer in the settings", UNKNOWN_STOP))
+            steps.append(Verb(settings, "remove", name, "no longer in the settings", 0.0))
+    return steps
+
+
+def _active(known: Known) -> bool:
+    """Whether the unit is wanted running and hasn't given up."""
+    unit = known.unit
+    return unit is not None and unit.get("desired") == "running" and unit.get("state") != "failed"
+
+
+def _recorded(known: Known, chosen: tuple[int, ...]) -> dict[int, Mapping[str, Any]] | None:
+    """Identities of these cards in the unit's own specification: what xpu-smi said at an earlier run."""
+    cards = {card.get("index"): card for card in (known.spec or {}).get("cards") or ()}
+    return {index: cards[index] for index in chosen} if set(chosen) <= set(cards) else None
+
+
+def _difference(known: Known, spec: Mapping[str, Any], settings: Settings, name: str) -> tuple[str, bool]:
+    """Why a start is needed, in a few words, and whether what is on the host is what is wanted."""
+    unit = known.unit
+    if unit is None:
+        return "", False
+    if unit.get("digest") != spec["digest"]:
+        return f"{_changed_keys(known.spec, spec)} changed", False
+    wanted = secrets(settings.services[name])
+    secret = unit.get("secret")
+    if "assumed" not in unit:
+        have = secret.get("digest") if isinstance(secret, Mapping) else None
+        want = secret_digest(str(secret["salt"]), wanted) if isinstance(secret, Mapping) else None
+        if (secret is None and wanted) or have != want:
+            return "secrets changed", False
+    return ("failed before" if unit.get("state") == "failed" else "was stopped"), True
+
+
+def _changed_keys(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    if before is None:
+        return "settings"
+    keys = [key for key in after if key != "digest" and json.dumps(before.get(key)) != json.dumps(after[key])]
+    return ", ".join(keys) or "settings"

@@ -1,0 +1,196 @@
+"""Steps of ``klops.services``: verbs of the agent that change something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from klops.actions.base import Change, Context, Progress, Step
+from klops.actions.own.hostreads import agent_argv
+from klops.errors import AgentError, TaskFailed
+from klops.remote.base import Completed
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+#: Seconds that a verb may take beside what it waits for.
+MARGIN = 90.0
+
+
+def answer(done: Completed, what: str) -> Mapping[str, Any]:
+    """What a verb said. Raises AgentError with the agent's own words when it failed."""
+    text = done.text
+    try:
+        said = json.loads(text[max(text.find("{"), 0) :])
+    except ValueError:
+        said = None
+    error = said.get("error") if isinstance(said, dict) else None
+    if done.rc != 0 and isinstance(error, dict):
+        code = str(error.get("code") or AgentError.code)
+        raise AgentError(f"{what}: {error.get('message')}", hint=str(error.get("hint") or ""), code=code)
+    if done.rc != 0 or not isinstance(said, dict):
+        lines = done.error_text.strip().splitlines() or text.strip().splitlines() or [f"status {done.rc}"]
+        raise AgentError(
+            f"{what}: {lines[-1]}", hint="docker logs of the container shows what its launcher said"
+        )
+    return said
+
+
+@dataclass(frozen=True)
+class StartUnit(Step):
+    """Hand a specification to the agent and start it. A unit that runs with another one is stopped first."""
+
+    settings: Settings
+    spec: Mapping[str, Any]
+    #: environment variables of the unit; never part of a text
+    secrets: Mapping[str, str] = field(repr=False)
+    why: str
+    before: str | None = None
+    #: state and pid of the unit that runs now and is ended by this; "" when none does
+    runs: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit's name."""
+        return str(self.spec["name"])
+
+    def change(self) -> Change:
+        """The command and its cards, with both specifications as the diff."""
+        cards = ",".join(str(card["index"]) for card in self.spec["cards"])
+        command = " ".join(self.spec["argv"])
+        what = f"{command} on cards {cards} (TP={self.spec['tp']})"
+        if self.runs:
+            what = f"restart {self.unit} ({'; '.join(filter(None, (self.runs, self.why)))}): {what}"
+        else:
+            what = f"start {self.unit}: {what}" + (f" [{self.why}]" if self.why else "")
+        return Change(what, self.before, spec_text(self.spec))
+
+    def carry_out(self, ctx: Context) -> None:
+        """Specification and secrets travel on standard input."""
+        ctx.progress(Progress(f"{'restarting' if self.runs else 'starting'} {self.unit}"))
+        given = json.dumps({"spec": self.spec, "secrets": dict(self.secrets)}).encode()
+        timeout = float(self.spec["stop"]["timeout"]) + MARGIN
+        argv = agent_argv(self.settings, "start", self.unit, stdin=True)
+        done = ctx.remote.run(argv, stdin=given, check=False, timeout=timeout)
+        answer(done, f"{self.unit} could not be started")
+
+
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """A specification as text for a diff, without the digest that follows from all the rest."""
+    shown = {key: value for key, value in spec.items() if key != "digest"}
+    return json.dumps(shown, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class Verb(Step):
+    """A verb on one unit: stop, restart or remove."""
+
+    settings: Settings
+    name: str
+    unit: str
+    why: str
+    #: seconds that the unit may take to stop
+    timeout: float
+
+    def change(self) -> Change:
+        """The verb, the unit and why."""
+        return Change(f"{self.name} {self.unit}" + (f" ({self.why})" if self.why else ""))
+
+    def carry_out(self, ctx: Context) -> None:
+        """Run it; ``stop`` returns when no process of the unit lives."""
+        ctx.progress(Progress(f"{self.name} {self.unit}"))
+        argv = agent_argv(self.settings, self.name, self.unit)
+        done = ctx.remote.run(argv, check=False, timeout=self.timeout + MARGIN)
+        answer(done, f"{self.name} {self.unit}")
+
+
+@dataclass(frozen=True)
+class RecordStopped(Step):
+    """Write down that a unit of a container that doesn't run is meant to stay stopped.
+
+    The supervisor reads it when docker starts the container again; no process writes that file meanwhile.
+    """
+
+    path: str
+    unit: str
+    #: of the container
+    state: str
+    record: Mapping[str, Any]
+
+    def change(self) -> Change:
+        """The unit, and why that has to be written down."""
+        return Change(
+            f"record that {self.unit} is stopped: it would come back with the {self.state} container"
+        )
+
+    def carry_out(self, ctx: Context) -> None:
+        """Replace the file."""
+        ctx.remote.put(json.dumps(self.record, indent=1).encode() + b"\n", self.path, mode=0o600)
+
+
+@dataclass(frozen=True)
+class CheckFree(Step):
+    """Look whether a process of a stopped unit still holds a card."""
+
+    changes: ClassVar[bool] = False
+
+    settings: Settings
+    units: tuple[str, ...]
+
+    def change(self) -> Change:
+        """What is looked for."""
+        return Change("check that no process holds a card")
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """Ask the agent. Raises TaskFailed naming the holders, or who could not be looked at."""
+        done = ctx.remote.run(agent_argv(self.settings, "holders"), check=False)
+        found = answer(done, "who holds the cards could not be seen")
+        failure, warning = judge_holders(found, self.units)
+        if warning:
+            ctx.warn(warning)
+        if failure is not None:
+            raise failure
+        return {"holders": list(found.get("holders") or ())}
+
+
+def judge_holders(found: Mapping[str, Any], units: tuple[str, ...]) -> tuple[TaskFailed | None, str]:
+    """What the agent's ``holders`` says of a stop, as a failure and a warning.
+
+    Holders that belong to ``units`` are a failure, those that belong to no unit a warning. A process that
+    could not be looked at may hold anything: that is a failure too.
+    """
+    holders = found.get("holders") or ()
+    ours = [holder for holder in holders if holder.get("unit") in units]
+    unowned = [holder for holder in holders if not holder.get("unit")]
+    unknown = found.get("unknown") or ()
+    warning = f"cards are held by processes of no unit: {_listed(unowned)}" if unowned else ""
+    if unknown and not ours:
+        names = ", ".join(f"{one.get('name')} (pid {one.get('cpid')} in the container)" for one in unknown)
+        return (
+            TaskFailed(
+                f"whether these processes hold a card could not be seen: {names}",
+                code="cards-unseen",
+                hint="klops ps lists them; the container's main process must be root to look at all others",
+            ),
+            warning,
+        )
+    if not ours:
+        return None, warning
+    return (
+        TaskFailed(
+            f"cards are still held after the stop: {_listed(ours)}",
+            code="cards-held",
+            hint="look at the processes with klops ps; one that KILL doesn't end needs a reset or a reboot",
+        ),
+        warning,
+    )
+
+
+def _listed(holders: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"{holder.get('name')} (pid {holder.get('cpid')} in the container) holds "
+        f"{', '.join(map(str, holder.get('cards') or ()))}"
+        for holder in holders
+    )

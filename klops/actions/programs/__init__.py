@@ -1,0 +1,1 @@
+"""Programs that a playbook runs on the host."""
