@@ -25,19 +25,34 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class PlayStarted(Event):
-    """A play starts on its hosts."""
+    """A play starts on its hosts, or one batch of it does.
+
+    With the ``free`` strategy tasks of several kinds are at work at a time.
+    """
 
     play: str
     hosts: tuple[str, ...]
+    batch: int = 1
+    batches: int = 1
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class PlayEnded(Event):
+    """A play ended before its time, and why."""
+
+    play: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class TaskStarted(Event):
-    """A task starts on the hosts that are still in."""
+    """A task starts on the hosts that are still in. ``number`` tells the tasks of a run apart."""
 
     task: str
     action: str
     handler: bool = False
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,7 @@ class TaskFinished(Event):
     task: str
     action: str
     result: TaskResult
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,3 +23,7 @@ class RunOptions:
     #: by name, plain values or located nodes
     extra_vars: Mapping[str, Any] = field(default_factory=dict)
     start_at_task: str | None = None
+    #: how often -v was given
+    verbosity: int = 0
+    #: files and folders the inventory was read from
+    inventory_sources: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Union, get_args, get_origin
@@ -10,12 +11,14 @@ from pydantic import AliasChoices, ValidationError
 from pydantic.fields import FieldInfo
 
 from klops.actions.base import Action, Params
-from klops.actions.fields import AsWritten, IsExpression
+from klops.actions.fields import AsWritten, Evaluated, IsExpression
 from klops.errors import Location, Mistake, TaskFailed
-from klops.playbook.template import OMIT, Templar, is_template
+from klops.playbook.template.templar import OMIT, Templar, is_template
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest, to_python
 
 _MISSING_KEY = "missing"
+#: the parameter that is written behind the module's name and nowhere else: no author knows the name
+FREE_FORM = "free_form"
 
 
 def fields(action: Action[Any]) -> dict[str, FieldInfo]:
@@ -34,6 +37,11 @@ def fields(action: Action[Any]) -> dict[str, FieldInfo]:
 def is_expression(info: FieldInfo | None) -> bool:
     """Whether a field holds Jinja2 expressions without braces."""
     return info is not None and any(isinstance(mark, IsExpression) for mark in info.metadata)
+
+
+def is_condition(info: FieldInfo | None) -> bool:
+    """Whether a field holds expressions that must be true or false."""
+    return is_expression(info) and info is not None and get_origin(info.annotation) is tuple
 
 
 def takes_any_name(action: Action[Any]) -> bool:
@@ -59,7 +67,9 @@ def mistakes(
     known = fields(action)
     meant: set[str] = set()
     for key, where in keys.items():
-        if key not in known and not takes_any_name(action):
+        if key in action.refused:
+            yield Mistake(where, f"{action.name}: klops doesn't take {key!r}", action.refused[key])
+        elif key not in known and not takes_any_name(action):
             near = nearest(key, known)
             meant.add(near)
             hint = f"did you mean {near}?" if near else _list_of("it has", known)
@@ -84,7 +94,17 @@ def mistakes(
                     continue  # misspelt, which is told already
                 yield Mistake(task, f"{action.name} needs the parameter {key!r}")
                 continue
-            yield Mistake(_deepest(entries.get(key), path[1:], task), f"{key}: {_message(item)}")
+            where = _deepest(entries.get(key), path[1:], task)
+            what = f"{_shown(action, key)}: {_message(item)}"
+            yield Mistake(where, what, _nearest_value(item, entries.get(key)))
+
+
+def _nearest_value(item: Mapping[str, Any], node: Node | None) -> str:
+    """The value most like the one that is none of those a field takes; "" when none is near."""
+    if item["type"] != "literal_error" or not isinstance(node, ScalarNode):
+        return ""
+    near = nearest(node.text, re.findall(r"'([^']*)'", str(item["msg"])))
+    return f"did you mean {near}?" if near else ""
 
 
 def render(action: Action[Any], raw: Mapping[str, Any], templar: Templar) -> Params:
@@ -93,11 +113,11 @@ def render(action: Action[Any], raw: Mapping[str, Any], templar: Templar) -> Par
     values: dict[str, Any] = {}
     for key, value in raw.items():
         info = known.get(key)
-        if is_expression(info):
-            values[key] = _evaluate(value, templar)
+        if info is not None and is_expression(info):
+            values[key] = _evaluate(value, templar, lenient=IsExpression(undefined=True) in info.metadata)
             continue
         rendered = templar.render(value)
-        if info is not None and not _wants_text(info):
+        if info is not None and not is_as_written(info):
             rendered = _textual(rendered, info.annotation)
         if rendered is not OMIT:
             values[key] = _without_omitted(rendered)
@@ -112,33 +132,46 @@ def validate(action: Action[Any], values: Mapping[str, Any]) -> Params:
         # values stay out of the message: one of them may be a secret
         items = error.errors(include_url=False, include_input=False, include_context=False)
         text = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {_message(item)}".removeprefix(": ") for item in items
+            f"{'.'.join(map(str, _path(item)))}: {_message(item)}".removeprefix(": ") for item in items
         )
         raise TaskFailed(f"{action.name}: {text}", code="parameters") from None
     return validated
 
 
-def _evaluate(value: Any, templar: Templar) -> Any:
+def _evaluate(value: Any, templar: Templar, *, lenient: bool) -> Any:
     if isinstance(value, list):
-        return [templar.evaluate(item) for item in value]
-    return templar.evaluate(value)
+        return [_evaluate(item, templar, lenient=lenient) for item in value]
+    try:
+        return templar.evaluate(value)
+    except TaskFailed as error:
+        if not lenient or error.code != "undefined":
+            raise
+        return Evaluated(value, None, undefined=error.message)
 
 
 # -- what a field's annotation says --------------------------------------------------------------------------
 
 
-def _wants_text(info: FieldInfo) -> bool:
+def is_as_written(info: FieldInfo) -> bool:
+    """Whether a field wants a scalar's text as it stands in the file."""
     return any(isinstance(mark, AsWritten) for mark in info.metadata)
 
 
 def _as_annotated(node: Node, info: FieldInfo) -> Any:
-    if _wants_text(info):
-        return _convert(node, lambda scalar: _text(scalar))
+    if is_expression(info):
+        return _convert(node, _expression)
+    if is_as_written(info):
+        return _convert(node, _text)
     return _by_type(node, info.annotation)
 
 
 def _text(node: ScalarNode) -> str | None:
     return None if node.value is None else node.text
+
+
+def _expression(node: ScalarNode) -> str | None:
+    # yes and no are booleans in YAML, and would be names of variables in an expression
+    return str(node.value).lower() if isinstance(node.value, bool) else _text(node)
 
 
 def _convert(node: Node, scalar: Callable[[ScalarNode], Any]) -> Any:
@@ -227,6 +260,16 @@ def _deepest(node: Node | None, path: tuple[Any, ...], otherwise: Location) -> L
             break
         node = inner
     return node.location
+
+
+def _shown(action: Action[Any], key: str) -> str:
+    """A parameter as the author knows it: one that only stands behind the module's name has no other."""
+    return action.name if key == FREE_FORM else key
+
+
+def _path(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    path: tuple[Any, ...] = item["loc"]
+    return path[1:] if path[:1] == (FREE_FORM,) else path
 
 
 def _message(item: Mapping[str, Any]) -> str:

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from klops.actions.base import Action, registry
-from klops.actions.catalog import GENERIC, actions_of
+from klops.actions.base import Action
+from klops.actions.catalog import GENERIC, catalog
 from klops.errors import KlopsError
 from klops.inventory import Inventory, load
 from klops.inventory.connection import Connection
 from klops.playbook.events import Event, Sink, TaskFinished
-from klops.playbook.load import load_playbook
+from klops.playbook.load.plays import load_playbook
 from klops.playbook.model import Playbook
 from klops.playbook.options import RunOptions
+from klops.playbook.plays.run import run
 from klops.playbook.results import RunResult, TaskResult
-from klops.playbook.run import run
 from klops.remote.base import Remote
 from klops.remote.fake import Call, FakeRemote, reply
 from klops.secret import Redactor
 
-GENERIC_ACTIONS: dict[str, Action[Any]] = registry([a for module in GENERIC for a in actions_of(module)])
+GENERIC_ACTIONS: dict[str, Action[Any]] = {name: catalog()[name] for name in GENERIC}
 
 #: what a host answers to the listing of a path that isn't there
 ABSENT = reply(rc=2, stderr="ls: cannot access")
@@ -56,6 +56,14 @@ class FakeLock:
     def acquire(self) -> None:
         """Note it."""
         self.log.append("acquire")
+
+    def pause(self, seconds: float) -> None:
+        """Note it."""
+        self.log.append("pause")
+
+    def resume(self) -> None:
+        """Note it."""
+        self.log.append("resume")
 
     def release(self) -> None:
         """Note it."""
@@ -127,7 +135,9 @@ class Lab:
     def play(self, text: str, **options: Any) -> Ran:
         """Run a playbook."""
 
-        def opened(connection: Connection, *, become: bool | None = None) -> Remote:
+        def opened(
+            connection: Connection, *, become: bool | None = None, become_user: str | None = None
+        ) -> Remote:
             return self.wrap(self.host(connection.name))
 
         result = run(
@@ -138,6 +148,7 @@ class Lab:
             open_remote=opened,
             redactor=self.redactor,
             make_lock=lambda remote, root: self.lock,
+            registry=self.actions,
         )
         return Ran(result, self.sink, self.hosts, self.lock.log)
 
@@ -164,7 +175,8 @@ class Files:
     def _read(self, call: Call) -> Any:
         import hashlib
 
-        from klops.remote.reads import DigestRead, FileRead, ListRead
+        from klops.remote.filereads import GlobRead
+        from klops.remote.reads import DigestRead, FileRead, ListRead, RealPathRead
 
         read = call.read
         if isinstance(read, ListRead):
@@ -172,6 +184,10 @@ class Files:
             if path not in self.content:
                 return ABSENT
             return f"-rw-r--r-- 1 0 0 {len(self.content[path])} Nov 29 15:26 {path}\n"
+        if isinstance(read, RealPathRead):
+            return f"{read.path}\n"
+        if isinstance(read, GlobRead):
+            return read.pattern if read.pattern in self.content else reply(rc=44)
         assert isinstance(read, (DigestRead, FileRead))
         if read.path not in self.content:
             return reply(rc=44)

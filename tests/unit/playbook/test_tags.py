@@ -1,10 +1,10 @@
-"""Tags by Ansible's rules."""
+"""Tags by Ansible's rules: each row as ``ansible-playbook --list-tasks`` has it."""
 
 from __future__ import annotations
 
 import pytest
 
-from klops.playbook.tags import selected
+from klops.playbook.plays.tags import selected
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,10 @@ from klops.playbook.tags import selected
         ("a", "untagged", "", False),
         ("a", "", "tagged", False),
         ("", "", "untagged", False),
+        ("always", "", "tagged", False),
+        ("always b", "", "all", True),
+        ("always", "all", "all", True),
+        ("always", "", "all always", False),
     ],
 )
 def test_selected(tags: str, only: str, skip: str, runs: bool) -> None:

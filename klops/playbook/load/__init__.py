@@ -1,0 +1,1 @@
+"""From files to plays and tasks: keywords, inheritance, all mistakes at once."""

@@ -1,0 +1,1 @@
+"""Who runs what when: selection, batches, strategies, blocks, handlers."""

@@ -1,0 +1,1 @@
+"""One task on one host: render, look ahead, carry out, judge, keep."""
