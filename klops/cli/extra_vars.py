@@ -34,18 +34,24 @@ def _parse_one(value: str) -> dict[str, Any]:
 def _from_pairs(value: str) -> dict[str, Any]:
     import shlex
 
+    # messages have no values: one may be a password
     try:
         words = shlex.split(value)
     except ValueError as error:
-        raise UsageError(f"-e {value}: {error}", hint=f"expected {_FORMS}") from None
+        key, equals, _ = value.partition("=")
+        raise UsageError(f"-e {key}{equals and '=...'}: {error}", hint=f"expected {_FORMS}") from None
     pairs: dict[str, Any] = {}
     for word in words:
         key, equals, content = word.partition("=")
         if not equals or not key.isidentifier():
-            hint = f"quote a value with spaces; {_FORMS}" if pairs else f"expected {_FORMS}"
+            hint = f"expected {_FORMS}"
+            if pairs and not equals:
+                hint = f"quote a value with spaces: -e '{next(reversed(pairs))}=\"two words\"'; {_FORMS}"
             if equals and all(part.isidentifier() for part in key.split(".")):
                 hint = f"a key within a variable needs JSON: -e '{_nested(key.split('.'), content)}'"
-            raise UsageError(f"-e {value}: {word!r} is not KEY=VALUE", hint=hint)
+            elif pairs:
+                raise UsageError(f"-e {list(pairs)[-1]}=...: what follows it is not KEY=VALUE", hint=hint)
+            raise UsageError(f"-e {key}{equals and '=...'}: not KEY=VALUE", hint=hint)
         pairs[key] = content
     if not pairs:
         raise UsageError("-e: empty", hint=f"expected {_FORMS}")
@@ -55,7 +61,9 @@ def _from_pairs(value: str) -> dict[str, Any]:
 def _nested(path: Sequence[str], content: str) -> str:
     import json
 
-    document: Any = content
+    from klops.inventory.masking import masked
+
+    document: Any = masked(content, tuple(path))
     for key in reversed(path):
         document = {key: document}
     return json.dumps(document, ensure_ascii=False)

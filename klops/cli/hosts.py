@@ -67,7 +67,7 @@ def _trust(session: Session, name: str, *, replace: bool) -> dict[str, Any]:
     """Every hop to the host: show, ask, record."""
     from klops.remote.trust import look
 
-    connection = session.inventory.connection(name, extra=session.extra)
+    connection = session.connection(name)
     if connection.kind == "local":
         _say(session, f"{name}: local, no key needed")
         return {"keys": []}

@@ -13,6 +13,8 @@ from klops.cli.options import ExtraVarsOption, InventoryOption, Output, OutputOp
 from klops.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from klops.inventory import Inventory
 
 app = typer.Typer(help="Hosts, groups and variables; where a value comes from.", no_args_is_help=True)
@@ -23,15 +25,22 @@ def list_(
     inventory: InventoryOption = None,
     extra_vars: ExtraVarsOption = None,
     output: OutputOption = Output.JSON,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="HOST", help="The variables of one host alone, always as JSON."),
+    ] = None,
 ) -> None:
     """Print groups and variables as JSON, as ansible-inventory --list does; secrets are masked.
 
     As text: one line a host, with its groups.
     """
-    from klops.inventory.listing import as_lines, as_list
+    from klops.inventory.listing import as_lines, as_list, host_variables
 
     loaded = _load(inventory)
     extra = parse_extra_vars(extra_vars or ())
+    if host is not None:
+        _print_json(host_variables(loaded, host, extra=extra))
+        return
     if output is Output.JSON:
         _print_json(as_list(loaded, extra=extra))
         return
@@ -44,14 +53,21 @@ def graph(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Where to begin.")] = "all",
     inventory: InventoryOption = None,
     output: OutputOption = Output.TEXT,
+    variables: Annotated[
+        bool, typer.Option("--vars", help="With the variables of groups and hosts; secrets are masked.")
+    ] = False,
 ) -> None:
     """Draw groups and hosts as a tree."""
     from klops.inventory.listing import as_graph
 
     loaded = _load(inventory)
     # drawn in any case: it knows whether the group is there
-    lines = list(as_graph(loaded, group))
+    lines = list(as_graph(loaded, group, variables=variables))
     if output is Output.JSON:
+        if variables:
+            raise UsageError(
+                "--vars goes with the tree as text", hint="klops inventory list has them as JSON"
+            )
         _print_json({group: _branch(loaded, group)})
         return
     for line in lines:
@@ -71,14 +87,17 @@ def check(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Read everything and check the settings of every host; no host is asked."""
+    from klops.playbook.plays.hostrender import HostRenderers
+
     loaded, extra = _load(inventory), parse_extra_vars(extra_vars or ())
     if not loaded.hosts:
         raise UsageError(
             "the inventory names no host",
-            hint="a folder is read for its .yml, .yaml and .json files; each lists hosts under a group",
+            hint="an INI file names one in each line; a YAML file lists hosts under a group",
         )
-    loaded.check(extra=extra)
-    settings = [loaded.settings(host, extra=extra) for host in loaded.hosts]
+    rendering = HostRenderers(loaded, extra)
+    loaded.check(extra=extra, render=rendering)
+    settings = [loaded.settings(host, extra=extra, render=rendering(host)) for host in loaded.hosts]
     counts = {
         "hosts": len(loaded.hosts),
         "groups": len(loaded.groups),
@@ -101,7 +120,7 @@ def _counted(number: int, what: str) -> str:
 @app.command()
 def explain(
     host: Annotated[str, typer.Argument(metavar="HOST", help="One host.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A variable, or klops.container.image.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A variable, klops.container.image, or all.")],
     inventory: InventoryOption = None,
     extra_vars: ExtraVarsOption = None,
     output: OutputOption = Output.TEXT,
@@ -109,8 +128,11 @@ def explain(
     """Show every value given for a key, and which one wins."""
     from klops.inventory.masking import as_json, masked
 
-    loaded = _load(inventory)
-    found = loaded.explain(host, key, extra=parse_extra_vars(extra_vars or ()))
+    loaded, extra = _load(inventory), parse_extra_vars(extra_vars or ())
+    found = loaded.explain(host, key, extra=extra)
+    if not found and key == "all":
+        _explain_all(loaded, host, extra, output)
+        return
     if not found:
         near = loaded.nearest_key(host, key)
         hint = f"did you mean {near}?" if near else "klops inventory list shows what is set"
@@ -140,6 +162,25 @@ def explain(
         typer.echo(f"= {'merged':<8}  {json.dumps(result, default=as_json)}")
 
 
+def _explain_all(inventory: Inventory, host: str, extra: Mapping[str, Any], output: Output) -> None:
+    """Every variable of a host with the value that wins and its place."""
+    from klops.inventory.masking import as_json, masked
+
+    rows: list[dict[str, Any]] = []
+    for name in sorted(inventory.plain_variables(host, extra=extra)):
+        found = inventory.explain(host, name, extra=extra)
+        level, location, value = found[0]
+        given = [found_value for found_level, _, found_value in found if found_level != "default"]
+        shown = masked(_merged(given) if name == "klops" else value, (name,))
+        rows.append({"key": name, "value": shown, "level": level, "location": str(location)})
+    if output is Output.JSON:
+        _print_json({"host": host, "variables": rows})
+        return
+    for row in rows:
+        value = json.dumps(row["value"], default=as_json)
+        typer.echo(f"{row['level']:<8}  {row['key']} = {value}  {row['location']}")
+
+
 def _merged(values: list[Any]) -> Any:
     """What several mappings give together, key by key, the first one winning."""
     first, *others = values
@@ -157,7 +198,7 @@ def _load(inventory: list[str] | None) -> Inventory:
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    from klops.inventory.masking import as_json
+    from klops.inventory.masking import as_json, with_text_keys
 
-    json.dump(document, sys.stdout, indent=4, sort_keys=True, default=as_json)
+    json.dump(with_text_keys(document), sys.stdout, indent=4, sort_keys=True, default=as_json)
     sys.stdout.write("\n")

@@ -1,4 +1,4 @@
-"""``klops play --list-tasks`` and ``--list-hosts``: what a playbook would run, and where. Nothing runs."""
+"""``klops play --list-tasks``, ``--list-hosts``, ``--list-tags``: what would run, and where. Nothing runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def list_playbook(
     skip_tags: Sequence[str],
     tasks: bool,
     hosts: bool,
+    list_tags: bool = False,
 ) -> None:
-    """Print the plays of a playbook with their hosts, their tasks, or both."""
+    """Print the plays of a playbook with their hosts, their tasks, the tags of these, or several of them."""
     from klops.actions.catalog import catalog
-    from klops.playbook.load import load_playbook
-    from klops.playbook.run import RunOptions
-    from klops.playbook.selection import select
+    from klops.actions.control import meta
+    from klops.playbook.load.plays import load_playbook
+    from klops.playbook.plays.run import RunOptions
+    from klops.playbook.plays.selection import select
 
     options = RunOptions(limit=limit, tags=tags, skip_tags=skip_tags, extra_vars=session.extra)
     document: list[dict[str, Any]] = []
@@ -37,7 +39,10 @@ def list_playbook(
             shown["tasks"] = [
                 {"name": task.name, "action": task.action.name, "tags": list(task.tags)}
                 for task in selection.tasks
+                if task.action.name != meta.NAME
             ]
+        if list_tags:
+            shown["tags"] = sorted({tag for task in selection.tasks for tag in task.tags})
         document.append(shown)
     if session.common.json:
         session.print_json({"ok": True, "plays": document})
@@ -52,3 +57,5 @@ def list_playbook(
             for task in shown["tasks"]:
                 tagged = f"  [{', '.join(task['tags'])}]" if task["tags"] else ""
                 sys.stdout.write(f"    {task['name']} ({task['action']}){tagged}\n")
+        if list_tags:
+            sys.stdout.write(f"  tags: {', '.join(shown['tags']) or 'none'}\n")

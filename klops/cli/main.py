@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from klops import __version__
-from klops.cli import demo, hosts, inside, inventory, lifecycle, logs, look, play
+from klops.cli import demo, hosts, inside, inventory, lifecycle, logs, look, play, schema
 from klops.cli.arguments import usage_hint, verbosity, wants_json
 from klops.errors import Interrupted, KlopsError, UsageError
 from klops.secret import Redactor
@@ -63,6 +63,7 @@ app.command()(play.play)
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(hosts.app, name="hosts")
 app.command()(demo.demo)
+app.command()(schema.schema)
 
 
 def program() -> Any:

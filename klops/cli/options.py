@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Annotated, Any, get_args
@@ -41,6 +41,8 @@ class Common:
     verbose: int = 0
     extra_vars: tuple[str, ...] = ()
     yes: bool = False
+    ask_pass: bool = False
+    ask_become_pass: bool = False
     #: learns every secret that the command meets; the last line of defence for all that is printed
     redactor: Redactor = field(default_factory=Redactor)
 
@@ -56,13 +58,14 @@ InventoryOption = Annotated[
         "--inventory",
         "-i",
         metavar="PATH",
-        help="Inventory file or folder; repeatable. Else $KLOPS_INVENTORY, else ./inventory.",
+        help="Inventory file, folder or program, or host1,host2, ; repeatable. "
+        "Else $KLOPS_INVENTORY, else ./inventory.",
     ),
 ]
-CheckOption = Annotated[bool, typer.Option("--check", help="Show what would change; write nothing.")]
-DiffOption = Annotated[bool, typer.Option("--diff", help="Show differences of contents.")]
+CheckOption = Annotated[bool, typer.Option("--check", "-C", help="Show what would change; write nothing.")]
+DiffOption = Annotated[bool, typer.Option("--diff", "-D", help="Show differences of contents.")]
 ForksOption = Annotated[
-    int, typer.Option("--forks", min=1, metavar="N", help="Hosts worked on side by side.")
+    int, typer.Option("--forks", "-f", min=1, metavar="N", help="Hosts worked on side by side.")
 ]
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="text for people, json for programs.", case_sensitive=False)
@@ -80,6 +83,10 @@ ExtraVarsOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
+AskPassOption = Annotated[bool, typer.Option("--ask-pass", "-k", help="Ask for the ssh password.")]
+AskBecomePassOption = Annotated[
+    bool, typer.Option("--ask-become-pass", "-K", help="Ask for the password of sudo.")
+]
 
 HostsArgument = Annotated[
     list[str],
@@ -125,6 +132,8 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "verbose": (VerboseOption, 0),
     "extra_vars": (ExtraVarsOption, None),
     "yes": (YesOption, False),
+    "ask_pass": (AskPassOption, False),
+    "ask_become_pass": (AskBecomePassOption, False),
 }
 assert {*_COMMON, "redactor"} == {f.name for f in fields(Common)}  # noqa: S101 - the two lists are one, written twice
 
@@ -145,12 +154,13 @@ def host_command_without(*names: str) -> Callable[[Callable[..., None]], Callabl
 def _with_common(function: Callable[..., None], hidden: Sequence[str]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "common"]
+    taken = {spelling for p in own for spelling in _spellings(p.annotation)}
     shared = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=default,
-            annotation=_hidden(annotation) if name in hidden else annotation,
+            annotation=_shared(annotation, taken, hidden=name in hidden),
         )
         for name, (annotation, default) in _COMMON.items()
     ]
@@ -175,11 +185,19 @@ def _with_common(function: Callable[..., None], hidden: Sequence[str]) -> Callab
     return command
 
 
-def _hidden(annotation: Any) -> Any:
-    """An annotated option that the help page doesn't show."""
+def _spellings(annotation: Any) -> tuple[str, ...]:
+    """How an annotated option is spelt; none for what is no option."""
+    return tuple(
+        spelling for part in get_args(annotation)[1:] for spelling in getattr(part, "param_decls", None) or ()
+    )
+
+
+def _shared(annotation: Any, taken: Collection[str], *, hidden: bool) -> Any:
+    """A common option without the spellings that its command has taken, ``hidden`` from the help."""
     kind, option = get_args(annotation)
     option = copy.copy(option)
-    option.hidden = True
+    option.hidden = hidden
+    option.param_decls = tuple(spelling for spelling in option.param_decls if spelling not in taken)
     return Annotated[kind, option]
 
 

@@ -10,7 +10,8 @@ from klops.commands.containerspec import MANAGED_LABEL
 from klops.errors import AgentError, DockerUnavailable, TaskFailed, UsageError
 from klops.remote.base import Remote, Reply
 from klops.remote.container import ContainerRemote
-from klops.remote.reads import AgentRead, CommandRead
+from klops.remote.containerreads import AgentRead
+from klops.remote.reads import CommandRead
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings

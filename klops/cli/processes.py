@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from klops.cli.place import Place
 from klops.commands import pidmap
-from klops.remote.reads import PidMapRead
+from klops.remote.containerreads import PidMapRead
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings

@@ -11,8 +11,8 @@ from klops.cli.session import Session
 if TYPE_CHECKING:
     from klops.errors import KlopsError
     from klops.playbook.events import Sink
+    from klops.playbook.plays.run import RunOptions
     from klops.playbook.results import RunResult
-    from klops.playbook.run import RunOptions
 
 
 def run_playbook(
@@ -30,7 +30,8 @@ def run_playbook(
 
     Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
     """
-    from klops.playbook.run import RunOptions
+    from klops.inventory import default_sources
+    from klops.playbook.plays.run import RunOptions
     from klops.ui.terminal import TerminalSink
 
     common = session.common
@@ -43,6 +44,8 @@ def run_playbook(
         forks=common.forks,
         extra_vars={**session.extra, **(extra or {})},
         start_at_task=start_at_task,
+        verbosity=common.verbose,
+        inventory_sources=tuple(map(str, default_sources(common.inventory))),
     )
     sink = TerminalSink(
         session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
@@ -55,7 +58,7 @@ def run_playbook(
 
 def run_quietly(session: Session, path: Path, *, limit: Sequence[str]) -> RunResult:
     """Run a playbook that only looks: as a check, so that it can't write, and with nothing shown."""
-    from klops.playbook.run import RunOptions
+    from klops.playbook.plays.run import RunOptions
 
     options = RunOptions(limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra))
     return _run(session, path, options, [])
@@ -63,8 +66,8 @@ def run_quietly(session: Session, path: Path, *, limit: Sequence[str]) -> RunRes
 
 def _run(session: Session, path: Path, options: RunOptions, sinks: list[Sink]) -> RunResult:
     from klops.actions.catalog import catalog
-    from klops.playbook.load import load_playbook
-    from klops.playbook.run import run
+    from klops.playbook.load.plays import load_playbook
+    from klops.playbook.plays.run import run
     from klops.remote.factory import open_remote
 
     return run(

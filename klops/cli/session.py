@@ -15,12 +15,15 @@ import typer
 from klops.cli.extra_vars import parse_extra_vars
 from klops.cli.options import Common
 from klops.errors import ConfirmationNeeded, KlopsError, UsageError
+from klops.secret import Secret
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from klops.inventory import Inventory
+    from klops.inventory.connection import Connection
     from klops.inventory.settings import Settings
+    from klops.playbook.plays.hostrender import HostRenderers
     from klops.remote.base import Remote
     from klops.secret import Redactor
     from klops.ui.outlet import Outlet
@@ -64,9 +67,23 @@ class Session:
 
     def settings(self, host: str) -> Settings:
         """Settings of a host. The redactor knows its secrets from here on, those that can be had."""
-        settings = self.inventory.settings(host, extra=self.extra)
+        settings = self.inventory.settings(host, extra=self.extra, render=self._renderer(host))
         settings.resolve_secrets(self.redactor)
         return settings
+
+    def connection(self, host: str) -> Connection:
+        """How to reach a host. The redactor knows its secrets from here on."""
+        connection = self.inventory.connection(host, extra=self.extra, render=self._renderer(host))
+        for secret in connection.secrets:
+            self.redactor.add(secret)
+        return connection
+
+    @cached_property
+    def _renderer(self) -> HostRenderers:
+        """Renders templates in settings and connection variables of a host."""
+        from klops.playbook.plays.hostrender import HostRenderers
+
+        return HostRenderers(self.inventory, self.extra)
 
     @contextmanager
     def remote(self, host: str) -> Iterator[Remote]:
@@ -76,11 +93,7 @@ class Session:
         """
         from klops.remote.factory import open_remote
 
-        connection = self.inventory.connection(host, extra=self.extra)
-        for secret in (connection.password, connection.become_password):
-            if secret is not None:
-                self.redactor.add(secret)
-        remote = open_remote(connection)
+        remote = open_remote(self.connection(host))
         working = remote.clone()
         self._working.append(working)
         try:
@@ -164,7 +177,31 @@ def open_session(common: Common) -> Session:
 
     configure(common.verbose, common.redactor, colours=wants_colour(sys.stderr))
     extra = parse_extra_vars(common.extra_vars)
-    return Session(common, load(default_sources(common.inventory)), extra)
+    inventory = load(default_sources(common.inventory))
+    if common.ask_pass or common.ask_become_pass:
+        inventory = inventory.knowing(_asked(common))
+    return Session(common, inventory, extra)
+
+
+def _asked(common: Common) -> dict[str, Secret]:
+    """Passwords typed at a prompt. Raises :class:`ConfirmationNeeded` when nobody can be asked."""
+    from getpass import getpass
+
+    from klops.inventory.connection import BECOME_PASSWORD, SSH_PASSWORD
+
+    wanted = {
+        SSH_PASSWORD: ("ssh password: ", common.ask_pass),
+        BECOME_PASSWORD: ("sudo password: ", common.ask_become_pass),
+    }
+    found = {}
+    for variable, (prompt, ask) in wanted.items():
+        if ask and not sys.stdin.isatty():
+            raise ConfirmationNeeded(
+                "a password is to be asked for, and there is no terminal", hint=f"set {variable}"
+            )
+        if ask:
+            found[variable] = Secret(getpass(prompt), source="prompt")
+    return found
 
 
 def confirm(question: str, common: Common) -> None:

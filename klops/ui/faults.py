@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from klops.errors import CommandFailed, KlopsError, Mistake, SourceErrors
+from klops.inventory.masking import masked_line
 from klops.ui.prose import fold
 
 #: Mistakes shown in full; more than these are counted.
 SHOWN = 50
+#: Characters of a longer line that are shown before and after its mistake: a file that a program wrote may be
+#: one line of a megabyte.
+AROUND = 200
 
 
 def read_line(file: str, line: int) -> str:
@@ -33,10 +37,14 @@ def snippet(mistake: Mistake, source: str) -> str:
     if not source.strip():
         return ""
     number = f"{mistake.location.line:>5}"
-    shown = source.replace("\t", " ")
+    # nothing was read far enough to know what is secret
+    shown, column = masked_line(source.replace("\t", " "), mistake.location.column)
+    if len(shown) > 2 * AROUND:
+        start = max(0, column - 1 - AROUND)
+        shown, column = shown[start : start + 2 * AROUND], column and column - start
     lines = [f"{number} | {shown}"]
-    if mistake.location.column:
-        lines.append(f"{' ' * len(number)} | {' ' * (mistake.location.column - 1)}^")
+    if column:
+        lines.append(f"{' ' * len(number)} | {' ' * (column - 1)}^")
     return "\n".join(lines)
 
 

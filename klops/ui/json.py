@@ -61,11 +61,13 @@ def run_document(result: RunResult, values: Mapping[str, Mapping[str, Any]] | No
         "plays": [
             {
                 "name": play.name,
+                **({"batch": play.batch, "batches": play.batches} if play.batches > 1 else {}),
                 "hosts": list(play.hosts),
                 "tasks": [
                     {
                         "name": task.name,
                         "action": task.action,
+                        **({"handler": True} if task.handler else {}),
                         "hosts": {host: _task(done) for host, done in task.hosts.items()},
                     }
                     for task in play.tasks
@@ -73,10 +75,16 @@ def run_document(result: RunResult, values: Mapping[str, Mapping[str, Any]] | No
             }
             for play in result.plays
         ],
+        **({"not_run": _left_out(result)} if result.not_run else {}),
+        **({"handlers_left": result.handlers_left} if result.handlers_left else {}),
         "recap": result.recap(),
         "remote_commands": dict(result.remote_commands),
         "seconds": round(result.seconds, 3),
     }
+
+
+def _left_out(result: RunResult) -> list[dict[str, Any]]:
+    return [{"play": play, "hosts": list(hosts)} for play, hosts in result.not_run]
 
 
 def status_values(result: RunResult, action: str = "klops.status") -> dict[str, Mapping[str, Any]]:
@@ -109,6 +117,10 @@ def _task(done: TaskResult) -> dict[str, Any]:
         "message": done.message,
         "seconds": round(done.seconds, 3),
     }
+    if done.ignored:
+        shown["ignored"] = True
+    if done.place:
+        shown["delegated_to"] = done.place
     if done.error is not None:
         shown["error"] = done.error.as_json()
     if isinstance(done.error, CommandFailed):

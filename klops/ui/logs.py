@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import structlog
-from structlog.types import EventDict, Processor, WrappedLogger
+from klops.log import configure_with
+
+if TYPE_CHECKING:
+    from structlog.types import EventDict, Processor, WrappedLogger
 
 #: -v given 0, 1, 2 times
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -34,34 +38,8 @@ def _masked(value: object, redactor: Callable[[str], str]) -> object:
 def configure(verbose: int, redactor: Callable[[str], str], *, colours: bool = False) -> None:
     """Send klops' log, and what paramiko and others log, to standard error."""
     level = _LEVELS[min(verbose, len(_LEVELS) - 1)]
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-    ]
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=colours, exception_formatter=structlog.dev.plain_traceback
-    )
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
-    )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _MaskedFormatter(
-            redactor,
-            structlog.stdlib.ProcessorFormatter(
-                foreign_pre_chain=shared,
-                processors=[
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    redacting(redactor),
-                    renderer,
-                ],
-            ),
-        )
-    )
+    handler.setFormatter(_MaskedFormatter(redactor, lambda: _formatter(redactor, colours)))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -69,15 +47,56 @@ def configure(verbose: int, redactor: Callable[[str], str], *, colours: bool = F
     logging.getLogger("paramiko").setLevel(
         logging.DEBUG if verbose > 2 else logging.CRITICAL if verbose < 2 else logging.INFO
     )
+    configure_with(lambda: _configure_structlog(level))
+
+
+def _shared() -> list[Processor]:
+    import structlog
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+    ]
+
+
+def _configure_structlog(level: int) -> None:
+    import structlog
+
+    structlog.configure(
+        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _formatter(redactor: Callable[[str], str], colours: bool) -> logging.Formatter:
+    import structlog
+
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colours, exception_formatter=structlog.dev.plain_traceback
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(),
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            redacting(redactor),
+            renderer,
+        ],
+    )
 
 
 class _MaskedFormatter(logging.Formatter):
-    """Masks the finished line once more: tracebacks are text only after formatting."""
+    """Masks the finished line once more: tracebacks are text only after formatting.
 
-    def __init__(self, redactor: Callable[[str], str], inner: logging.Formatter) -> None:
+    The formatter inside is made for the first line: most commands have none.
+    """
+
+    def __init__(self, redactor: Callable[[str], str], make: Callable[[], logging.Formatter]) -> None:
         super().__init__()
         self._redactor = redactor
-        self._inner = inner
+        self._inner = functools.cache(make)
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._redactor(self._inner.format(record))
+        return self._redactor(self._inner().format(record))

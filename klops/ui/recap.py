@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from rich import box
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from klops.playbook.results import RECAP_KEYS, RunResult
@@ -23,26 +22,25 @@ def seconds_by_host(result: RunResult) -> dict[str, float]:
     return total
 
 
-def recap_table(result: RunResult, redactor: Callable[[str], str]) -> Table:
-    """One row a host: counts by status, seconds, remote commands."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=0)
-    table.add_column("host")
-    for key in RECAP_KEYS:
-        table.add_column(key, justify="right")
-    table.add_column("seconds", justify="right")
-    table.add_column("commands", justify="right")
+def recap_lines(result: RunResult, redactor: Callable[[str], str]) -> Iterator[Text]:
+    """A heading, a rule and one line a host: counts by status, seconds, remote commands.
+
+    Lines and no rich table: measuring one of hundreds of hosts takes longer than running their tasks.
+    """
     seconds = seconds_by_host(result)
+    rows = [["host", *RECAP_KEYS, "seconds", "commands"]]
     for host, counts in result.recap().items():
-        cells = [
-            Text(str(counts[key]), style=_STYLES.get(key, "") if counts[key] else "") for key in RECAP_KEYS
-        ]
-        table.add_row(
-            Text(redactor(host)),
-            *cells,
-            f"{seconds.get(host, 0.0):.1f}",
-            str(result.remote_commands.get(host, 0)),
-        )
-    return table
+        took, commands = f"{seconds.get(host, 0.0):.1f}", str(result.remote_commands.get(host, 0))
+        rows.append([redactor(host), *(str(counts[key]) for key in RECAP_KEYS), took, commands])
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for number, cells in enumerate(rows):
+        heading = "" if number else "bold"
+        line = Text(set_cell_size(cells[0], widths[0]), heading, no_wrap=True, overflow="ignore")
+        for key, cell, width in zip(rows[0][1:], cells[1:], widths[1:], strict=True):
+            line.append("  " + cell.rjust(width), _STYLES.get(key, "") if number and cell != "0" else "")
+        yield line
+        if not number:
+            yield Text("─" * line.cell_len, no_wrap=True, overflow="ignore")
 
 
 def summary(result: RunResult) -> str:
@@ -59,11 +57,13 @@ def summary(result: RunResult) -> str:
             f"failed: {len(failed)} of {hosts} host{'s' if hosts != 1 else ''} ({', '.join(failed)}), {took}"
         )
     counted = f"{hosts} host{'s' if hosts != 1 else ''}"
+    ignored = sum(counts["ignored"] for counts in result.recap().values())
+    end = f"{f', {ignored} ignored' if ignored else ''}, {took}"
     if result.check:
         if not changes and not unknown:
-            return f"ok: {counted}, nothing would change, {took}"
+            return f"ok: {counted}, nothing would change{end}"
         more = f", {unknown} known only when applied" if unknown else ""
-        return f"ok: {counted}, {changes} would change{more}, {took}"
+        return f"ok: {counted}, {changes} would change{more}{end}"
     if not changes:
-        return f"ok: {counted}, nothing changed, {took}"
-    return f"ok: {counted}, {changes} changed, {took}"
+        return f"ok: {counted}, nothing changed{end}"
+    return f"ok: {counted}, {changes} changed{end}"

@@ -16,7 +16,7 @@ import pytest
 import klops
 from klops.commands import agent as commands
 from klops.remote import agentpackage
-from klops.remote.reads import AgentRead
+from klops.remote.containerreads import AgentRead
 from tests.sim.agent.site import Site
 
 

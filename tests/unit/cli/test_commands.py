@@ -222,6 +222,8 @@ def test_play_lists_without_running(host: LocalHost) -> None:
         "tasks:",
         "Write one (copy)  [files]",
     ]
+    rc, out, _ = host.klops("play", file, "--list-tags")
+    assert (rc, out) == (0, "play: Two files\n  tags: files, talk\n")
     assert not (host.home / "one").exists()
 
 

@@ -66,3 +66,21 @@ def test_a_dotted_key_is_shown_as_json() -> None:
         parse_extra_vars(["klops.container.image=a:1"])
     hint = caught.value.hint
     assert hint == """a key within a variable needs JSON: -e '{"klops": {"container": {"image": "a:1"}}}'"""
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("ansible_password=made up", "ansible_password"),
+        ("ansible_password='made-up", "ansible_password"),
+        ("1a=made-up", "1a"),
+        ("klops.services.q.api_key=made-up", "klops.services.q.api_key"),
+    ],
+)
+def test_a_mistake_names_the_key_and_no_value(value: str, key: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_extra_vars([value])
+    assert key in caught.value.message
+    said = caught.value.message + caught.value.hint
+    assert "made" not in said
+    assert "up" not in said.replace("quote", "")

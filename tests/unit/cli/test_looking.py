@@ -68,7 +68,7 @@ def test_a_command_for_one_host_names_those_to_choose_from(host: LocalHost) -> N
 
 def test_an_account_that_may_not_log_in(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
     class NoLogin(LocalRemote):
-        def clone(self) -> Remote:
+        def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
             return self
 
         def _open(self, argv: Sequence[str]) -> object:  # type: ignore[override]  # whatever it is

@@ -30,11 +30,28 @@ def test_common_options_arrive_as_one_value() -> None:
     redactor = Redactor()
     hosts, own, common = parse(
         "a", "p:!b", "--own", "-i", "x", "-i", "y", "-vv", "-e", "k=v", "--check", "--diff", "--forks", "3",
-        "-o", "json", "--yes", obj=redactor,
+        "-o", "json", "--yes", "-k", obj=redactor,
     )  # fmt: skip
     assert (hosts, own) == (["a", "p:!b"], True)
-    assert common == Common(("x", "y"), True, True, 3, Output.JSON, 2, ("k=v",), True, redactor)
+    assert common == Common(
+        ("x", "y"), True, True, 3, Output.JSON, 2, ("k=v",), True, ask_pass=True, redactor=redactor
+    )
     assert common.redactor is redactor
+
+
+def test_short_options_are_those_of_ansible_where_the_command_has_not_taken_them() -> None:
+    _, _, common = parse("a", "-C", "-D", "-f", "3")
+    assert (common.check, common.diff, common.forks) == (True, True, 3)
+    seen: list[tuple[bool, int]] = []
+    app = typer.Typer()
+
+    @app.command()
+    @host_command
+    def command(*, follow: Annotated[bool, typer.Option("--follow", "-f")] = False, common: Common) -> None:
+        seen.append((follow, common.forks))
+
+    CliRunner().invoke(app, ["-f", "--forks", "2"], catch_exceptions=False)
+    assert seen == [(True, 2)]
 
 
 def test_defaults() -> None:

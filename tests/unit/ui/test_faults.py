@@ -53,3 +53,18 @@ def test_json_of_a_command_that_failed_as_a_whole() -> None:
 
 def test_an_unknown_host_key_leads_to_hosts_trust() -> None:
     assert next_command(HostKeyRejected("unknown key"), "demo1") == "klops hosts trust demo1"
+
+
+def test_of_a_very_long_line_what_is_around_the_mistake_is_shown() -> None:
+    line = "a" * 1_000_000 + "X" + "b" * 1_000_000
+    shown, caret = snippet(Mistake(Location("a.json", 1, 1_000_001), "wrong"), line).splitlines()
+    assert len(shown) < 500
+    assert shown[caret.index("^")] == "X"
+    assert len(snippet(Mistake(Location("a.json", 1), "wrong"), line)) < 500
+
+
+def test_a_line_that_is_shown_holds_no_password() -> None:
+    line = "h1 ansible_password=s3cret ansible_port=x"
+    shown, caret = snippet(Mistake(Location("hosts", 1, line.index("x") + 1), "wrong"), line).splitlines()
+    assert "s3cret" not in shown
+    assert shown[caret.index("^")] == "x"

@@ -74,12 +74,25 @@ def test_run_document_is_the_contract() -> None:
         "unreachable": 0,
         "skipped": 0,
         "rescued": 0,
+        "ignored": 0,
         "unknown": 0,
     }
     assert document["remote_commands"] == {"a": 2, "b": 1, "c": 0}
     assert document["seconds"] == 3.5
     assert set(document) >= {"ok", "hosts", "plays", "recap", "remote_commands", "seconds"}
     assert json.loads(dumps(document, Redactor())) == document
+
+
+def test_what_a_run_left_out_and_where_a_task_ran_is_there_when_there_is_something_to_say() -> None:
+    run = a_run()
+    assert not {"not_run", "handlers_left"} & set(run_document(run))
+    run.not_run.append(("up", ("d", "e")))
+    run.handlers_left["a"] = ("restart app",)
+    run.plays[0].tasks[1].hosts["a"] = TaskResult(Status.OK, place="web")
+    document = json.loads(dumps(run_document(run), Redactor()))
+    assert document["not_run"] == [{"play": "up", "hosts": ["d", "e"]}]
+    assert document["handlers_left"] == {"a": ["restart app"]}
+    assert document["plays"][0]["tasks"][1]["hosts"]["a"]["delegated_to"] == "web"
 
 
 def test_a_status_that_failed_is_no_status() -> None:

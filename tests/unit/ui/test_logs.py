@@ -5,6 +5,7 @@ import logging
 import pytest
 import structlog
 
+from klops.log import get_logger
 from klops.secret import Redactor, Secret
 from klops.ui.logs import configure
 
@@ -25,12 +26,12 @@ def test_the_log_goes_to_standard_error_without_secrets(capsys: pytest.CaptureFi
     redactor = Redactor()
     redactor.add(Secret(KEY))
     configure(1, redactor)
-    structlog.get_logger().info("connected", host="a", key=KEY, listed=[KEY])
+    get_logger("a test").info("connected", host="a", key=KEY, listed=[KEY])
     logging.getLogger("some.library").warning("it said %s", KEY)
     try:
         int(KEY)
     except ValueError:
-        structlog.get_logger().exception("failed")
+        get_logger("a test").exception("failed")
     out, err = capsys.readouterr()
     assert out == ""
     assert "connected" in err
@@ -41,8 +42,8 @@ def test_the_log_goes_to_standard_error_without_secrets(capsys: pytest.CaptureFi
 
 def test_the_level_follows_v(capsys: pytest.CaptureFixture[str]) -> None:
     configure(0, Redactor())
-    structlog.get_logger().info("quiet")
-    structlog.get_logger().warning("loud")
+    get_logger("a test").info("quiet")
+    get_logger("a test").warning("loud")
     err = capsys.readouterr().err
     assert "quiet" not in err
     assert "loud" in err

@@ -9,6 +9,7 @@ from klops.actions.base import Change
 from klops.errors import CommandFailed, HostKeyRejected, TaskFailed
 from klops.playbook.events import (
     HostDropped,
+    PlayEnded,
     PlayStarted,
     RunFinished,
     RunStarted,
@@ -17,7 +18,7 @@ from klops.playbook.events import (
     TaskStarted,
     Warned,
 )
-from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun
+from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun, TurnResult
 from klops.secret import Redactor, Secret
 from klops.ui.progress import Progress, clock, line
 from klops.ui.terminal import TerminalSink, make_console
@@ -64,6 +65,33 @@ def test_a_change_is_listed_and_its_diff_only_when_asked_for() -> None:
         "-old",
         "+new",
         "same",
+    ]
+
+
+def test_with_the_free_strategy_a_heading_comes_back_when_the_task_changes() -> None:
+    text = shown(
+        PlayStarted("up", ("a", "b"), 2, 3, free=True),
+        TaskStarted("one", "copy", number=1),
+        TaskStarted("two", "copy", number=2),
+        *(
+            TaskFinished(host, "-", "copy", TaskResult(Status.OK), n)
+            for host, n in [("a", 1), ("a", 2), ("b", 1)]
+        ),
+        TaskFinished("b", "-", "copy", TaskResult(Status.FAILED, ignored=True), 1),
+        PlayEnded("up", "too many"),
+        Warned("", "for all"),
+    )
+    assert text.splitlines() == [
+        "PLAY up (batch 2/3)",
+        "TASK one",
+        "  ok          a",
+        "TASK two",
+        "  ok          a",
+        "TASK one",
+        "  ok          b",
+        "  failed      b  (ignored)",
+        "PLAY up ends here: too many",
+        "  warning  for all",
     ]
 
 
@@ -118,10 +146,10 @@ def test_the_end_counts_names_the_failed_and_says_what_to_try_next() -> None:
         x.split() for x in shown(HostDropped("demo2", error), RunFinished(result)).splitlines() if x.strip()
     ]
     assert lines[0] == [
-        "host", "ok", "changed", "failed", "unreachable", "skipped", "rescued", "unknown", "seconds",
-        "commands",
+        "host", "ok", "changed", "failed", "unreachable", "skipped", "rescued", "ignored", "unknown",
+        "seconds", "commands",
     ]  # fmt: skip
-    assert lines[2] == ["demo1", "1", "1", "0", "0", "0", "0", "0", "1.5", "2"]
+    assert lines[2] == ["demo1", "1", "1", "0", "0", "0", "0", "0", "0", "1.5", "2"]
     assert " ".join(lines[-3]) == "demo2: unknown host key"
     assert " ".join(lines[-2]) == "next: klops hosts trust demo2"
     assert " ".join(lines[-1]) == "failed: 1 of 2 hosts (demo2), 2.0 s"
@@ -176,7 +204,110 @@ def test_no_color_and_no_terminal_give_plain_text(monkeypatch: pytest.MonkeyPatc
     assert not make_console(io.StringIO()).is_terminal
 
 
-def test_the_end_repeats_the_whole_failure_and_what_to_do() -> None:
+def test_the_end_tells_in_one_line_a_failure_that_was_told_and_what_to_do() -> None:
+    error = TaskFailed("card 1 is gone (and 1 more)\n- port 8000 is taken", hint="look at xpu-smi")
+    lost = HostKeyRejected("demo1: unknown host key")
+    result = RunResult("up.yml", hosts=("demo1", "demo2"), errors={"demo2": error, "demo1": lost})
+    told = [TaskFinished("demo2", "t", "copy", TaskResult(Status.FAILED, error=error, message=error.message))]
+    told += [TaskFinished("demo1", "t", "copy", TaskResult(Status.UNREACHABLE, error=lost, place="web"))]
+    dropped = (HostDropped("demo2", error), HostDropped("demo1", lost))
+    assert shown(*told, *dropped, RunFinished(result)).splitlines()[-3:-1] == [
+        "demo2: card 1 is gone (and 1 more); fix: look at xpu-smi",
+        # where it was delegated to
+        "demo1: unknown host key; next: klops hosts trust web",
+    ]
+
+
+def test_the_end_of_a_delegated_loop_names_the_host_of_its_first_failed_turn() -> None:
+    turns = tuple(
+        TurnResult(name, Status.UNREACHABLE, error=HostKeyRejected(f"{name}: unknown"), place=name)
+        for name in ("web", "db")
+    )
+    # errors are copied on their way
+    error = HostKeyRejected("web: unknown")
+    told = finished(Status.UNREACHABLE, error=error, items=turns)
+    end = RunFinished(RunResult("x", hosts=("demo1",), errors={"demo1": HostKeyRejected("web: unknown")}))
+    last = shown(told, HostDropped("demo1", error), end).splitlines()[-2]
+    assert last == "demo1: web: unknown; next: klops hosts trust web"
+
+
+def test_the_end_says_what_is_left_for_another_run() -> None:
+    result = RunResult("x", hosts=("h1", "h2", "h3"), errors={"h1": TaskFailed("no")})
+    result.not_run = [("p", ("h2", "h3"))]
+    result.handlers_left = {"h1": ("restart app",)}
+    result.plays = [PlayRun("p", ("h1",))]
+    assert shown(RunFinished(result)).splitlines()[-4:-1] == [
+        "h1: no",
+        "h1: handler restart app runs at the next run of this play",
+        "not run: h2, h3",
+    ]
+    result.not_run.append(("q", ("h2",)))
+    result.handlers_left["h1"] = ("a", "b")
+    assert shown(RunFinished(result)).splitlines()[-4:-1] == [
+        "h1: handlers a, b run at the next run of this play",
+        "not run in play p: h2, h3",
+        "not run in play q: h2",
+    ]
+
+
+def test_ignored_failures_are_counted_in_the_last_line() -> None:
+    done = TaskResult(Status.FAILED, ignored=True)
+    result = RunResult("x", hosts=("h1", "h2"), plays=[PlayRun("p", ("h1", "h2"), [
+        TaskRun(name, "copy", {"h1": done, "h2": done}) for name in "ab"
+    ])])  # fmt: skip
+    assert shown(RunFinished(result)).splitlines()[-1] == "ok: 2 hosts, nothing changed, 4 ignored, 0.0 s"
+
+
+def looped(status: Status, **values: object) -> TaskFinished:
+    turns = (
+        TurnResult("a", Status.OK, "fine"),
+        TurnResult("b", Status.FAILED, "no b", TaskFailed("no b", hint="make it")),
+        TurnResult("c", Status.CHANGED),
+        TurnResult("d", Status.FAILED, "no d\nat all", TaskFailed("no d\nat all", hint="make it")),
+    )
+    return finished(status, items=turns, error=turns[1].error, message="b: no b", **values)
+
+
+def test_every_failed_turn_of_a_loop_is_told_and_with_v_the_others_too() -> None:
+    failures = [
+        "      failed      b: no b",
+        "      fix: make it",
+        "      failed      d: no d",
+        "        at all",
+    ]
+    assert shown(looped(Status.FAILED)).splitlines() == ["  failed      demo1", *failures]
+    assert shown(looped(Status.FAILED), verbose=1).splitlines() == [
+        "  failed      demo1",
+        "      ok          a: fine",
+        *failures[:2],
+        "      changed     c",
+        *failures[2:],
+    ]
+
+
+def test_a_failure_that_is_taken_care_of_comes_without_advice() -> None:
+    error = TaskFailed("no", hint="to run it alone: klops exec")
+    for event in (finished(Status.RESCUED, error=error), finished(Status.FAILED, error=error, ignored=True)):
+        assert "fix:" not in shown(event)
+    assert "fix:" not in shown(looped(Status.RESCUED))
+    assert "fix: to run it alone" in shown(finished(Status.FAILED, error=error))
+
+
+def test_a_line_says_where_a_delegated_task_ran_and_wide_names_are_aligned() -> None:
+    lines = shown(
+        PlayStarted("p", ("p800-01", "主机")),
+        TaskFinished("p800-01", "t", "copy", TaskResult(Status.CHANGED, message="m", place="web-b")),
+        TaskFinished("主机", "t", "copy", TaskResult(Status.CHANGED, message="m")),
+    ).splitlines()[1:]
+    assert lines == ["  changed     p800-01 -> web-b  m", "  changed     主机     m"]
+
+
+def test_hints_of_several_lines_are_indented() -> None:
+    text = shown(finished(Status.FAILED, error=TaskFailed("no", hint="do\nthis")))
+    assert text.splitlines()[2:] == ["      fix: do", "           this"]
+
+
+def test_the_end_has_the_whole_of_a_failure_that_was_not_told() -> None:
     error = TaskFailed(
         "card 1 is gone (and 1 more)\n- port 8000 is taken", hint="look at xpu-smi", code="card-missing"
     )
