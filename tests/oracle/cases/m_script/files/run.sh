@@ -1,0 +1,4 @@
+#!/bin/sh
+echo "arguments: $#: $1"
+[ "$1" = fail ] && exit 9
+basename "$PWD"
