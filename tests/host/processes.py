@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import psutil
+
+from tests.waiting import until
 
 
 def running(*words: str) -> list[int]:
@@ -13,8 +13,5 @@ def running(*words: str) -> list[int]:
 
 
 def until_runs(*words: str) -> None:
-    """Wait until such a process is there; an AssertionError after ten seconds."""
-    deadline = time.monotonic() + 10
-    while not running(*words):
-        assert time.monotonic() < deadline, f"{words} never ran"
-        time.sleep(0.02)
+    """Wait until such a process is there; an AssertionError when it never comes."""
+    until(lambda: running(*words), what=f"{words} runs")

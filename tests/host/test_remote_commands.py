@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -67,14 +66,14 @@ def test_without_input_it_is_empty(remote: Remote) -> None:
     assert remote.run(["cat"], timeout=10).stdout == b""
 
 
-def test_much_on_both_streams_at_once(remote: Remote) -> None:
+def test_row_E29_much_on_both_streams_at_once(remote: Remote) -> None:
     size = 10 * 1024 * 1024
     text = f"head -c {size} /dev/urandom & head -c {size} /dev/urandom >&2; wait; exit 4"
     done = remote.run(["sh", "-c", text], check=False)
     assert (done.rc, len(done.stdout), len(done.stderr), done.truncated) == (4, size, size, False)
 
 
-def test_long_lines_and_one_stream_only(remote: Remote) -> None:
+def test_row_E29_long_lines_and_one_stream_only(remote: Remote) -> None:
     text = (
         "head -c 5242880 /dev/zero >&2; for i in 1 2 3; do head -c 1048576 /dev/zero | tr '\\0' x; echo; done"
     )
@@ -83,7 +82,7 @@ def test_long_lines_and_one_stream_only(remote: Remote) -> None:
     assert [len(line) for line in done.stdout.splitlines()] == [1048576] * 3
 
 
-def test_more_than_the_limit_is_cut_and_said(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_E29_more_than_the_limit_is_cut_and_said(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("klops.remote.shell.OUTPUT_LIMIT", 1000)
     done = remote.run(["head", "-c", "100000", "/dev/zero"])
     assert (len(done.stdout), done.truncated, done.rc) == (1000, True, 0)
@@ -98,23 +97,20 @@ def test_input_that_nobody_reads(remote: Remote) -> None:
     assert remote.run(["true"], stdin=bytes(8 * 1024 * 1024), timeout=20).rc == 0
 
 
-def test_a_child_that_holds_the_streams(remote: Remote) -> None:
-    started = time.monotonic()
+def test_row_E29_a_child_that_holds_the_streams(remote: Remote) -> None:
     done = remote.run(["sh", "-c", "sleep 987.1 & echo $!; exit 3"], check=False)
-    assert time.monotonic() - started < 3
     assert done.rc == 3
     child = int(done.stdout)
-    assert running("sleep", "987.1") == [child]  # a detached child is not klops' to end
+    # it wasn't waited for, and a detached child is not klops' to end
+    assert running("sleep", "987.1") == [child]
     os.kill(child, 15)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_timeout_leaves_no_process(remote: Remote, stubborn: bool) -> None:
+def test_row_E29_a_timeout_leaves_no_process(remote: Remote, stubborn: bool) -> None:
     trap = "trap '' TERM; " if stubborn else ""
-    started = time.monotonic()
-    with pytest.raises(CommandTimeout, match="was ended"):
+    with pytest.raises(CommandTimeout, match=r"did not end within 1 s, and was ended"):
         remote.run(["sh", "-c", f"{trap}sleep 987.2; sleep 987.2"], timeout=1)
-    assert time.monotonic() - started < 6
     assert running("sleep", "987.2") == []
     assert remote.run(["echo", "fine"]).text == "fine\n"
 
@@ -169,17 +165,19 @@ def test_a_pipe_or_a_folder_is_no_file_to_read(remote: Remote, tmp_path: Path) -
     )
 
 
-def test_output_comes_as_it_is_made(remote: Remote) -> None:
-    seen: list[tuple[bytes, float]] = []
-    text = "echo one; sleep 0.5; echo two; exit 6"
-    rc = remote.stream(
-        ["sh", "-c", text],
-        on_stdout=lambda data: seen.append((data, time.monotonic())),
-        on_stderr=lambda data: None,
-    )
+def test_output_comes_as_it_is_made(remote: Remote, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+    heard = tmp_path / "heard"
+
+    def hear(data: bytes) -> None:
+        seen.append(data)
+        heard.touch()
+
+    # the second line is written only after the first has come
+    text = f"echo one; until [ -e '{heard}' ]; do sleep 0.02; done; echo two; exit 6"
+    rc = remote.stream(["sh", "-c", text], on_stdout=hear, on_stderr=hear, timeout=30)
     assert rc == 6
-    assert [data for data, _ in seen] == [b"one\n", b"two\n"]
-    assert seen[1][1] - seen[0][1] > 0.3
+    assert seen == [b"one\n", b"two\n"]
 
 
 def test_reads_in_one_command(remote: Remote, tmp_path: Path) -> None:
@@ -231,12 +229,12 @@ def test_put_that_fails_leaves_nothing(remote: Remote, tmp_path: Path) -> None:
 
 
 def test_put_of_a_cut_stream_leaves_the_old_file(sshd: Sshd, tmp_path: Path) -> None:
-    from klops.remote.script import put_argv
+    from klops.remote.placing import put_argv, put_input
 
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    argv = put_argv(str(path), 1000, 0o644, "token")
-    done = subprocess.run(argv, input=bytes(960), capture_output=True, check=False)
+    argv = put_argv(str(path), 1000, 0o644, "")
+    done = subprocess.run(argv, input=put_input(bytes(960), ""), capture_output=True, check=False)
     assert done.returncode == 74
     assert b"960 of 1000 bytes arrived" in done.stderr
     assert path.read_bytes() == b"old"

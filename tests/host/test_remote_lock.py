@@ -18,6 +18,7 @@ from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.remote.base import Remote
 from klops.remote.local import LocalRemote, ProcessPipes
 from klops.remote.lock import HostLock, LockOwner, parse_lock
+from tests.waiting import until
 
 pytestmark = pytest.mark.host
 
@@ -37,6 +38,51 @@ def test_one_holder_at_a_time(remote: Remote, tmp_path: Path) -> None:
             HostLock(LocalRemote(), root, who=owner("second")).acquire()
     assert list(Path(root).iterdir()) == []
     HostLock(remote, root, who=owner("second")).release()
+
+
+def test_one_machine_by_two_names_is_locked_once_by_a_run(tmp_path: Path) -> None:
+    first, second = (HostLock(LocalRemote(), str(tmp_path), who=owner("run")) for _ in range(2))
+    first.acquire()
+    second.acquire()
+    with pytest.raises(LockHeld):
+        HostLock(LocalRemote(), str(tmp_path), who=owner("other")).acquire()
+    second.release()
+    assert (tmp_path / "lock").exists()
+    first.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_outlives_a_restart_that_did_not_come(tmp_path: Path) -> None:
+    lock = HostLock(LocalRemote(), str(tmp_path), who=owner("run"), lifetime=2, renewal=0.3)
+    lock.acquire()
+
+    def left() -> float:
+        found = parse_lock((tmp_path / "lock").read_text())
+        assert found is not None
+        return found.expires - float(Path("/proc/uptime").read_text().split()[0])
+
+    lock.pause(100)
+    assert left() > 90
+    lock.resume()
+    assert left() < 3
+    renewed = (tmp_path / "lock").stat().st_mtime_ns
+    until(lambda: (tmp_path / "lock").stat().st_mtime_ns > renewed, timeout=5, what="it is renewed again")
+    assert not (tmp_path / "audit.jsonl").exists()
+    lock.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_somebody_who_took_it_during_a_restart_keeps_it(tmp_path: Path) -> None:
+    lock = HostLock(LocalRemote(), str(tmp_path), who=owner("run"))
+    lock.acquire()
+    lock.pause(100)
+    # the next boot came, and another run was quicker
+    (tmp_path / "lock").unlink()
+    with HostLock(LocalRemote(), str(tmp_path), who=owner("other")):
+        with pytest.raises(LockHeld, match="run other"):
+            lock.resume()
+        lock.release()
+        assert (tmp_path / "lock").exists()
 
 
 def test_it_is_renewed_beside_a_running_command(remote: Remote, tmp_path: Path) -> None:
