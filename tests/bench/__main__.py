@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
-from klops.cli.main import run
-from klops.remote import script
 from klops.sim import rehearsal as sim
 from klops.sim.layout import Rehearsal
-from tests.bench.timing import in_turn, show
+from tests.bench.fleet import fleet
+from tests.bench.probe import probe
+from tests.bench.timing import Contender, in_turn, show
 from tests.host.support import klops
 
 RUNS = 10
@@ -31,29 +30,17 @@ def hello(name: str, loud: bool = False) -> None:
 app()
 """
 
-#: One connection, one exec of the script that klops sends, everything read: the least a round trip costs.
-BARE_PARAMIKO = """
-import socket, sys, paramiko
-host, port, user, key, known, line, body = sys.argv[1:]
-client = paramiko.SSHClient()
-client.load_host_keys(known)
-client.connect(host, int(port), user, key_filename=key, allow_agent=False, look_for_keys=False)
-transport = client.get_transport()
-transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-channel = transport.open_session()
-channel.exec_command(line)
-channel.sendall(open(body, "rb").read())
-channel.shutdown_write()
-out = channel.makefile("rb").read()
-assert channel.recv_exit_status() == 0 and b"@@" in out
-client.close()
-"""
-
 
 def main() -> None:
-    """All figures, one after another, on one rehearsal host over ssh."""
+    """The sections that the command line names, or all of them: ``start``, ``host``, ``fleet``."""
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; medians, ratios to the last row")
-    start_up()
+    sections = {"start": start_up, "host": host, "fleet": fleet}
+    for name in sys.argv[1:] or sections:
+        sections[name]()
+
+
+def host() -> None:
+    """What klops costs on one rehearsal host over ssh."""
     with rehearsal_host() as rehearsal:
         converged(rehearsal)
         agent(rehearsal)
@@ -66,10 +53,9 @@ def start_up() -> None:
         "Start-up",
         in_turn(
             [
-                ("klops --help", [sys.executable, "-m", "klops", "--help"]),
-                ("bare typer app --help", [sys.executable, "-c", BARE_TYPER, "--help"]),
-            ],
-            runs=RUNS,
+                Contender("klops --help", [sys.executable, "-m", "klops", "--help"], RUNS),
+                Contender("bare typer app --help", [sys.executable, "-c", BARE_TYPER, "--help"], RUNS),
+            ]
         ),
     )
 
@@ -88,40 +74,14 @@ def rehearsal_host() -> Iterator[Rehearsal]:
         sim.stop(directory)
 
 
-def recorded_batch(argv: list[str]) -> bytes:
-    """The script of the one batch that a klops command sends."""
-    sent: list[bytes] = []
-    real = script.batch_script
-
-    def recording(scripts: list[str], marker: str) -> bytes:
-        sent.append(real(scripts, marker))
-        return sent[-1]
-
-    script.batch_script = recording  # type: ignore[assignment]
-    try:
-        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-            run(argv)
-    finally:
-        script.batch_script = real
-    (only,) = sent
-    return only
-
-
 def converged(rehearsal: Rehearsal) -> None:
     """A second up against a bare process that sends the same script."""
     host, ssh = rehearsal.hosts[0], rehearsal.ssh
     assert ssh is not None
     up = ["up", host.name, "-i", str(rehearsal.inventory)]
-    body = rehearsal.directory / "batch.sh"
-    body.write_bytes(recorded_batch(up))
-    probe = [sys.executable, "-c", BARE_PARAMIKO, host.address, str(ssh.port), ssh.user]
-    probe += [str(ssh.key_file), str(ssh.known_hosts), script.login_line(script.EVAL_ALL), str(body)]
-    show(
-        f"Converged up, one host over ssh ({body.stat().st_size} bytes of script)",
-        in_turn(
-            [("klops up", [sys.executable, "-m", "klops", *up]), ("bare paramiko probe", probe)], runs=RUNS
-        ),
-    )
+    bare = probe(up, [host.address], ssh, rehearsal.directory, runs=RUNS)
+    own = Contender("klops up", [sys.executable, "-m", "klops", *up], RUNS)
+    show("Converged up, one host over ssh", in_turn([own, bare]))
 
 
 def agent(rehearsal: Rehearsal) -> None:
@@ -133,8 +93,10 @@ def agent(rehearsal: Rehearsal) -> None:
     show(
         "Agent in the container",
         in_turn(
-            [("docker exec agent status", [*execute, *status]), ("docker exec true", [*execute, "true"])],
-            runs=RUNS,
+            [
+                Contender("docker exec agent status", [*execute, *status], RUNS),
+                Contender("docker exec true", [*execute, "true"], RUNS),
+            ]
         ),
     )
 
@@ -159,7 +121,4 @@ def _ticks(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as failed:
-        raise SystemExit(f"{failed.cmd}: {failed.stderr.decode(errors='replace')[-2000:]}") from failed
+    main()

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One command. ``check`` is given what it printed, and says what is wrong with that ("": nothing)."""
+
+    label: str
+    argv: Sequence[str]
+    runs: int
+    check: Callable[[str], str] = lambda _: ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -20,22 +34,44 @@ class Figure:
     runs: int
 
 
-def in_turn(commands: Sequence[tuple[str, Sequence[str]]], *, runs: int) -> list[Figure]:
-    """Run the commands A B A B ..., one uncounted round first. Raises when one of them fails."""
-    walls: dict[str, list[float]] = {label: [] for label, _ in commands}
-    cpus: dict[str, list[float]] = {label: [] for label, _ in commands}
-    for turn in range(runs + 1):
-        for label, argv in commands:
-            before, began = _children(), time.monotonic()
-            subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL)
-            wall, cpu = time.monotonic() - began, _children() - before
-            if turn:
-                walls[label].append(wall)
-                cpus[label].append(cpu)
+def in_turn(contenders: Sequence[Contender]) -> list[Figure]:
+    """Run the commands A B A B ..., one uncounted round first (not of those that run once only).
+
+    Raises when one of them fails, or doesn't print what it should.
+    """
+    walls: dict[str, list[float]] = {contender.label: [] for contender in contenders}
+    cpus: dict[str, list[float]] = {contender.label: [] for contender in contenders}
+    for turn in range(max(contender.runs for contender in contenders) + 1):
+        for contender in contenders:
+            if (turn or contender.runs > 1) and len(walls[contender.label]) < contender.runs:
+                wall, cpu = _once(contender)
+                if turn:
+                    walls[contender.label].append(wall)
+                    cpus[contender.label].append(cpu)
     return [
-        Figure(label, statistics.median(walls[label]), statistics.median(cpus[label]), runs)
-        for label, _ in commands
+        Figure(c.label, statistics.median(walls[c.label]), statistics.median(cpus[c.label]), c.runs)
+        for c in contenders
     ]
+
+
+def _once(contender: Contender) -> tuple[float, float]:
+    before, began = _children(), time.monotonic()
+    done = subprocess.run(
+        contender.argv,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **contender.env},
+        cwd=contender.cwd,
+        text=True,
+        errors="replace",
+    )
+    wall, cpu = time.monotonic() - began, _children() - before
+    wrong = f"ended with {done.returncode}" if done.returncode else contender.check(done.stdout)
+    if wrong:
+        raise SystemExit(f"{contender.label}: {wrong}\n{done.stdout[-4000:]}")
+    return wall, cpu
 
 
 def _children() -> float:
