@@ -24,6 +24,7 @@ class Proxy:
         self.accepted = 0
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._cut = threading.Event()
+        self._done = threading.Event()
         self._refused = threading.Event()
         self._wake, self._woken = socket.socketpair()
         self._over = threading.Event()
@@ -43,9 +44,11 @@ class Proxy:
             sock.close()
 
     def cut(self) -> None:
-        """Close all connections that are open now."""
+        """Close all connections that are open now; returns when they are closed."""
+        self._done.clear()
         self._cut.set()
         self._wake.send(b"x")
+        assert self._done.wait(30), "the proxy's thread is stuck"
 
     def refuse(self) -> None:
         """Close all connections, and take no new ones: a host that went down."""
@@ -73,6 +76,7 @@ class Proxy:
                     self._cut.clear()
                     for sock in list(self._pairs):
                         self._drop(selector, sock)
+                    self._done.set()
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         near, _ = self._listener.accept()

@@ -325,7 +325,8 @@ def test_row_H50_nothing_of_klops_holds_what_is_known_to_be_secret(
 
     # the tasks did what they are to do: the secret was there
     ended = {task["name"]: task["hosts"]["a"]["status"] for task in done["plays"][0]["tasks"]}
-    assert (ended["argument"], ended["uri"], ended["fetch"]) == ("changed", "ok", "ok"), ended
+    told = {task["name"]: task["hosts"]["a"]["message"] for task in done["plays"][0]["tasks"]}
+    assert (ended["argument"], ended["uri"], ended["fetch"]) == ("changed", "ok", "ok"), told["uri"]
     assert SECRET in (site.there / "copied").read_text() == (site.folder / "fetched").read_text()
     assert (ended["failing"], ended["until"], ended["script"]) == ("failed", "failed", "failed")
     assert "said ********" in run.stdout
@@ -347,8 +348,8 @@ def test_row_H50_nothing_of_klops_holds_what_is_known_to_be_secret(
 
 def own_arguments(watch: Processes) -> set[bytes]:
     """Command lines with the secret, other than of the user's programs and of klops as the user called it."""
-    # what runs a script has the script's own arguments, for as long as that runs
-    users = (PROGRAM.encode(), b"-m\0klops\0", b"\0klops-script\0")
+    # a script and what runs it have the script's own arguments, for as long as it runs
+    users = (PROGRAM.encode(), b"-m\0klops\0", b"\0klops-script\0", b"/run.sh\0")
     raw = needles(SECRET).values()
     return {
         line
