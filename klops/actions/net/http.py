@@ -136,6 +136,20 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
+class _KeptOpen:
+    """A stream that http.client can't close.
+
+    It does that as soon as it knows that an answer is the last one, which a socket outlives while somebody
+    reads from it; a forwarded channel doesn't, and the body that is still on its way would be lost.
+    """
+
+    def __init__(self, stream: Stream | TlsStream) -> None:
+        self.sendall, self.makefile = stream.sendall, stream.makefile
+
+    def close(self) -> None:
+        """Nothing: who opened the stream closes it."""
+
+
 def tls_context(*, validate: bool, authority: str | None) -> ssl.SSLContext:
     """How a server's certificate is judged.
 
@@ -227,7 +241,7 @@ def _once(
     try:
         stream.settimeout(timeout)
         # what http.client needs of a socket is what a Stream has
-        connection.sock = TlsStream(stream, context(), host) if scheme == "https" else stream
+        connection.sock = _KeptOpen(TlsStream(stream, context(), host) if scheme == "https" else stream)
         connection.request(asked.method, target, body=asked.body, headers=dict(asked.headers))
         with connection.getresponse() as got:
             content = _content(asked, got, limit)
