@@ -47,9 +47,9 @@ GENERIC = {
 #: klops' own
 OWN = {
     "klops.agent": "own.agent",
-    "klops.container": "own.container",
-    "klops.preflight": "own.preflight",
-    "klops.services": "own.services",
+    "klops.container": "own.container.action",
+    "klops.preflight": "own.preflight.action",
+    "klops.services": "own.services.action",
     "klops.status": "own.status",
 }
 

@@ -20,7 +20,9 @@ _FILES = """
 /etc/machine-id /var/lib/dbus/machine-id
 /etc/selinux/config /sys/fs/selinux/enforce /sys/fs/selinux/policyvers
 /etc/resolv.conf /etc/ssh/ssh_host_*_key.pub /run/systemd/container
-/proc/1/comm /proc/1/cgroup /proc/uptime /proc/loadavg /proc/cmdline /proc/mounts /proc/meminfo
+/proc/1/comm /proc/1/cgroup /proc/uptime /proc/loadavg /proc/cmdline /proc/mounts /proc/self/mountinfo
+/proc/meminfo
+/proc/self/mountinfo
 /proc/sys/crypto/fips_enabled /proc/sys/kernel/version /proc/xen/capabilities /sys/class/dmi/id/*
 /sys/class/net/*/address /sys/class/net/*/mtu /sys/class/net/*/operstate /sys/class/net/*/type
 /sys/class/net/*/flags /sys/class/net/*/speed /sys/class/net/*/bonding/slaves /sys/class/net/*/bonding/mode

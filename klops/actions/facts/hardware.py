@@ -48,7 +48,7 @@ def facts(said: Mapping[str, str], read: Files, architecture: str) -> dict[str, 
         **firmware,
         **_processors(said.get("cpu", ""), said.get("nproc", ""), architecture),
         **_memory(read.get("/proc/meminfo", [])),
-        "mounts": _mounts(read.get("/proc/mounts", []), said.get("sizes", ""), said.get("links", "")),
+        "mounts": _mounts(read, said.get("sizes", ""), said.get("links", "")),
     }
 
 
@@ -108,16 +108,22 @@ def _memory(lines: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _mounts(lines: Sequence[str], sizes: str, links: str) -> list[dict[str, Any]]:
-    """File systems on devices and of other machines; the latter without sizes, which could be waited for."""
+def _mounts(read: Files, sizes: str, links: str) -> list[dict[str, Any]]:
+    """File systems on devices and of other machines; the latter without sizes, which could be waited for.
+
+    Of several on one path it is the last that is seen there. One that shows only a folder of its file system
+    has the option ``bind``, which the kernel doesn't list.
+    """
     by_path = {
         match[7]: match for match in re.finditer(r"^(\d+) (\d+) (\d+) (\d+) (\d+) (\d+) (.+)$", sizes, re.M)
     }
     uuids = {
         match[2]: match[1] for match in re.finditer(r"/dev/disk/by-uuid/(\S+) -> .*/([^/\s]+)$", links, re.M)
     }
-    found = []
-    for line in lines:
+    whole = [line.split() for line in read.get("/proc/self/mountinfo", [])]
+    bound = {_unescaped(fields[4]) for fields in whole if len(fields) > 4 and fields[3] != "/"}
+    found: dict[str, dict[str, Any]] = {}
+    for line in read.get("/proc/mounts", []):
         fields = [_unescaped(field) for field in line.split()]
         if len(fields) < 4:
             continue
@@ -128,7 +134,7 @@ def _mounts(lines: Sequence[str], sizes: str, links: str) -> list[dict[str, Any]
             "mount": path,
             "device": device,
             "fstype": kind,
-            "options": options,
+            "options": f"{options},bind" if path in bound else options,
             "dump": int(fields[4]) if fields[4:5] else 0,
             "passno": int(fields[5]) if fields[5:6] else 0,
             "uuid": uuids.get(device.rpartition("/")[2], "N/A"),
@@ -147,8 +153,8 @@ def _mounts(lines: Sequence[str], sizes: str, links: str) -> list[dict[str, Any]
                 inode_available=free_inodes,
                 inode_used=inodes - free_inodes,
             )
-        found.append(entry)
-    return found
+        found[path] = entry
+    return list(found.values())
 
 
 def _unescaped(field: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.container import drift_of
+from klops.actions.own.container.action import drift_of
 from klops.actions.own.desired import container_spec
 from klops.commands import pidmap
 from klops.commands.containerspec import Drift

@@ -220,7 +220,7 @@ def test_mounts_with_spaces_in_their_names() -> None:
 
 
 def system(**sections: str) -> dict[str, Any]:
-    lines = "\n".join(f"{path}:{line}" for path, line in FILES.items())
+    lines = "\n".join(f"{path}:{line}" for path, text in FILES.items() for line in text.splitlines())
     text = "".join(
         f"\n{MARK}{name}\n{said}\n" for name, said in {"files": lines, **sections, "end": ""}.items()
     )
@@ -234,6 +234,29 @@ FILES = {
     "/sys/class/dmi/id/product_name": "NF5688M7",
     "/proc/mounts": r"/dev/mapper/vg-data /data\040disk xfs rw,noatime 0 0",
 }
+MOUNTED = r"""/dev/sda1 / ext4 rw 0 0
+/dev/sda1 /data\040disk ext4 rw,noatime 0 0
+/dev/sda1 /mnt ext4 rw 0 0
+/dev/sdb1 /mnt xfs rw 0 0"""
+MOUNTINFO = r"""1 0 8:1 / / rw - ext4 /dev/sda1 rw
+2 1 8:1 /var/lib /data\040disk rw - ext4 /dev/sda1 rw,noatime
+3 1 8:1 / /mnt rw - ext4 /dev/sda1 rw
+4 3 8:17 / /mnt rw - xfs /dev/sdb1 rw"""
+
+
+def test_a_folder_of_a_file_system_is_a_bind_mount_and_the_last_of_a_path_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(FILES, "/proc/mounts", MOUNTED)
+    monkeypatch.setitem(FILES, "/proc/self/mountinfo", MOUNTINFO)
+    found = system()["mounts"]
+    assert [(mount["mount"], mount["device"], mount["options"]) for mount in found] == [
+        ("/", "/dev/sda1", "rw"),
+        ("/data disk", "/dev/sda1", "rw,noatime,bind"),
+        ("/mnt", "/dev/sdb1", "rw"),
+    ]
+
+
 CENTOS = 'NAME="CentOS Linux"\nID="centos"\nID_LIKE="rhel fedora"\nVERSION_ID="7"\nVERSION="7 (Core)"'
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from klops.actions.own import container_steps
-from klops.actions.own.container_steps import Create, Remove, Start, WaitAgent
+from klops.actions.own.container import steps
+from klops.actions.own.container.steps import Create, Remove, Start, WaitAgent
 from klops.commands.containerspec import ContainerSpec
 from klops.errors import AgentError, CommandFailed, TaskFailed
 from klops.remote.fake import reply
@@ -119,7 +119,7 @@ class Waiting:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container_steps, "_PAUSE", 0.0)
+    monkeypatch.setattr(steps, "_PAUSE", 0.0)
 
 
 def test_wait_until_the_supervisor_answers() -> None:
@@ -130,7 +130,7 @@ def test_wait_until_the_supervisor_answers() -> None:
 
 
 def test_an_agent_that_never_answers_shows_the_containers_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container_steps, "AGENT_TIMEOUT", 0.0)
+    monkeypatch.setattr(steps, "AGENT_TIMEOUT", 0.0)
     host = Waiting(10)
     with pytest.raises(AgentError, match="no module named x") as raised:
         WaitAgent(host.stage.settings).carry_out(host.stage.ctx)

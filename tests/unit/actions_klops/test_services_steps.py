@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from klops.actions.base import Progress
-from klops.actions.own import services_wait
-from klops.actions.own.services_steps import CheckFree, RecordStopped, StartUnit, Verb, spec_text
-from klops.actions.own.services_wait import Lines, WaitReady
+from klops.actions.own.services import wait as waiting
+from klops.actions.own.services.steps import CheckFree, RecordStopped, StartUnit, Verb, spec_text
+from klops.actions.own.services.wait import Lines, WaitReady
 from klops.errors import (
     AgentError,
     AuthenticationFailed,
@@ -136,7 +136,7 @@ def out(*lines: dict[str, object], rc: int = 0, stderr: str = "") -> Reply:
 @pytest.fixture(autouse=True)
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     taken: list[float] = []
-    monkeypatch.setattr("klops.actions.own.services_wait.time.sleep", taken.append)
+    monkeypatch.setattr("klops.actions.own.services.wait.time.sleep", taken.append)
     return taken
 
 
@@ -177,7 +177,7 @@ def test_a_lost_connection_is_waited_through(naps: list[float]) -> None:
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("no"), HostUnreachable("no")])
 def test_but_not_for_ever(error: HostUnreachable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services_wait, "_AWAY", -1.0)
+    monkeypatch.setattr(waiting, "_AWAY", -1.0)
     with pytest.raises(HostUnreachable):
         wait(Stage(), error)
 

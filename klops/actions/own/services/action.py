@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.desired import card_choice, identities, missing_secret, secrets, unit_spec
-from klops.actions.own.services_steps import StartUnit, Verb, spec_text
-from klops.actions.own.services_stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
-from klops.actions.own.services_wait import WaitReady
+from klops.actions.own.services.steps import StartUnit, Verb, spec_text
+from klops.actions.own.services.stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
+from klops.actions.own.services.wait import WaitReady
 from klops.commands import pidmap
 from klops.commands.agent import secret_digest
 from klops.errors import KlopsError, TaskFailed

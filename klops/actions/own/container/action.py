@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.container_steps import Create, Remove, Start, WaitAgent
+from klops.actions.own.container.steps import Create, Remove, Start, WaitAgent
 from klops.actions.own.desired import container_spec
 from klops.commands.containerspec import SPEC_LABEL, ContainerSpec, Drift, drift
 from klops.commands.docker import Container

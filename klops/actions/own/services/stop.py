@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Plan, Step
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.services_steps import CheckFree, RecordStopped, Verb, judge_holders
+from klops.actions.own.services.steps import CheckFree, RecordStopped, Verb, judge_holders
 from klops.errors import TaskFailed
 from klops.remote.base import Replies
 from klops.remote.reads import ABSENT, Read

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.findings import Finding, failure, warnings
-from klops.actions.own.preflight_cards import card_findings, choice_findings
-from klops.actions.own.preflight_host import (
+from klops.actions.own.preflight.cards import card_findings, choice_findings
+from klops.actions.own.preflight.host import (
     docker_findings,
     image_findings,
     image_reads,
@@ -20,7 +20,7 @@ from klops.actions.own.preflight_host import (
     space_findings,
     space_reads,
 )
-from klops.actions.own.preflight_models import model_findings, model_reads
+from klops.actions.own.preflight.models import model_findings, model_reads
 
 
 class MinFree(BaseModel):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own.hostreads import agent_argv
-from klops.actions.own.services_steps import MARGIN
+from klops.actions.own.services.steps import MARGIN
 from klops.errors import AgentError, HostUnreachable, Interrupted, TaskFailed
 
 if TYPE_CHECKING:

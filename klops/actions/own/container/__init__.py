@@ -1,0 +1,1 @@
+"""``klops.container``: made, started, adopted, made anew, removed."""

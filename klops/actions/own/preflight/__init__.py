@@ -1,0 +1,1 @@
+"""``klops.preflight``: is a host fit for what its settings ask?"""

@@ -1,0 +1,1 @@
+"""``klops.services``: the units of a host are what the settings ask for."""
