@@ -34,8 +34,8 @@ def inspect(docker: tuple[str, ...], container: str) -> tuple[str, ...]:
 
 
 def image(docker: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Whether an image is there: its id."""
-    return (*docker, "image", "inspect", "--format", "{{.Id}}", name)
+    """An image as a JSON list of one."""
+    return (*docker, "image", "inspect", name)
 
 
 def execute(docker: tuple[str, ...], container: str, *argv: str) -> tuple[str, ...]:
@@ -134,6 +134,8 @@ class Container:
     image: str
     exit_code: int = 0
     error: str = ""
+    #: id of the image it was made from; its tag may name another one by now
+    image_id: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
@@ -156,8 +158,41 @@ def parse_inspect(stdout: str) -> Container | None:
         image=str(config.get("Image", "")),
         exit_code=int(state.get("ExitCode") or 0),
         error=str(state.get("Error") or ""),
+        image_id=str(raw.get("Image") or ""),
         labels=config.get("Labels") or {},
         raw=raw,
+    )
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image as inspected. ``env`` is what it sets itself; ``digests`` are those of its registries."""
+
+    id: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+
+
+def parse_image(stdout: str) -> Image | None:
+    """The image of ``docker image inspect``'s answer; None when it holds none."""
+    try:
+        found = json.loads(stdout[max(stdout.find("["), 0) :])
+    except ValueError:
+        return None
+    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+        return None
+    raw: dict[str, Any] = found[0]
+    config = raw.get("Config") or {}
+    return Image(
+        id=str(raw.get("Id", "")),
+        env=dict(str(item).partition("=")[::2] for item in config.get("Env") or ()),
+        entrypoint=tuple(map(str, config.get("Entrypoint") or ())),
+        command=tuple(map(str, config.get("Cmd") or ())),
+        digests=tuple(map(str, raw.get("RepoDigests") or ())),
+        size=int(raw.get("Size") or 0),
     )
 
 

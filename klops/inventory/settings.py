@@ -196,9 +196,15 @@ class Container(Section):
     ulimits: dict[Name, Ulimit] = {}
     runtime: OptionalText = None
     stop_timeout: PositiveSeconds = 120.0
+    #: when the image is fetched from its registry
+    pull: Annotated[
+        Literal["never", "missing", "always"], BeforeValidator(scalars.one_of("never", "missing", "always"))
+    ] = "missing"
     recreate: Annotated[Literal["report", "allow"], BeforeValidator(scalars.one_of("report", "allow"))] = (
         "report"
     )
+    #: before a container is made anew, keep the old one's writable layer as an image
+    commit: Flag = False
 
 
 class Source(Section):

@@ -68,3 +68,40 @@ class DockerDiskRead(Read):
     def script(self) -> str:
         info = shlex.join((*self.docker, "info", "--format", "{{.DockerRootDir}}"))
         return f'root=$({info}) || exit $?; LC_ALL=C df -Pk -- "$root"'
+
+
+@dataclass(frozen=True)
+class ContainerImageRead(Read):
+    """The image of a container, inspected by its id: a JSON list of one."""
+
+    docker: tuple[str, ...]
+    container: str
+
+    @property
+    def script(self) -> str:
+        inspect = (*self.docker, "inspect", "--type", "container", "--format", "{{.Image}}", self.container)
+        image = shlex.join((*self.docker, "image", "inspect", "--"))
+        return f'id=$({shlex.join(inspect)}) || exit $?; {image} "$id"'
+
+
+@dataclass(frozen=True)
+class DeviceLinksRead(Read):
+    """Where the paths that a container's devices were given by lead to on the host: ``PATH<TAB>REAL`` lines.
+
+    A path that leads nowhere has an empty second field.
+    """
+
+    docker: tuple[str, ...]
+    container: str
+
+    @property
+    def script(self) -> str:
+        form = "{{range .HostConfig.Devices}}{{println .PathOnHost}}{{end}}"
+        inspect = shlex.join(
+            (*self.docker, "inspect", "--type", "container", "--format", form, self.container)
+        )
+        return (
+            f"paths=$({inspect}) || exit $?; "
+            'printf "%s\n" "$paths" | while IFS= read -r p; do [ -z "$p" ] || '
+            'printf "%s\t%s\n" "$p" "$(readlink -e -- "$p")"; done; true'
+        )

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from klops.commands.containerspec import Drift
+from klops.commands.drift import Drift
 from klops.errors import KlopsError
 from klops.ui.plain import printable
 from klops.ui.progress import clock

@@ -126,9 +126,7 @@ class Agent(Action[AgentParams]):
                 DigestRead("package", f"{root}/agent/{package.digest}.pyz"),
                 ListRead("link", (f"{root}/agent/current",)),
                 CommandRead("packages", ("ls", "-1t", "--", f"{root}/agent")),
-                hostreads.engine(settings),
-                hostreads.container(settings),
-                hostreads.status(settings),
+                *hostreads.host(settings),
             )
         )
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klops.actions.own import records
 from klops.cards.identity import CONTROL_NODE, node_name
 from klops.commands import docker, smi
 from klops.commands.agent import agent_path, verb
 from klops.commands.readonly import refusal
-from klops.remote.containerreads import AgentRead, PidMapRead
+from klops.remote.containerreads import AgentRead, ContainerImageRead, DeviceLinksRead, PidMapRead
 from klops.remote.reads import CommandRead, FileRead, FirstRead, ListRead, Read
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ PIDS = "pids"
 LOCK = "lock"
 RUN_FOLDER = "run"
 IMAGE = "image"
+CONTAINER_IMAGE = "container.image"
+ADOPTED = "adopted"
+RECREATION = "recreation"
+DEVICE_LINKS = "device.links"
 
 #: Nodes looked for: as many as the largest host of this kind has, whatever is expected.
 _NODES = 16
@@ -49,10 +54,35 @@ def container(settings: Settings) -> Read:
     return CommandRead(CONTAINER, docker.inspect(docker_prefix(settings), settings.container.name))
 
 
+def host(settings: Settings) -> tuple[Read, ...]:
+    """What :func:`~klops.actions.own.hostview.look` needs at least: engine, container, whose it is, agent."""
+    return (engine(settings), container(settings), adopted(settings), status(settings))
+
+
+def adopted(settings: Settings) -> Read:
+    """The record of a container that klops adopted."""
+    return FileRead(ADOPTED, records.adoption_path(settings.root))
+
+
+def recreation(settings: Settings) -> Read:
+    """The record of a container that is just being made anew, or was when its run was lost."""
+    return FileRead(RECREATION, records.recreation_path(settings.root))
+
+
 def image(settings: Settings) -> tuple[Read, ...]:
-    """Whether the engine has the image of the settings; nothing when they name none."""
+    """The image of the settings, inspected; nothing when they name none."""
     name = settings.container.image
     return (CommandRead(IMAGE, docker.image(docker_prefix(settings), name)),) if name else ()
+
+
+def container_image(settings: Settings) -> Read:
+    """The image that the container was made from, inspected: its tag may have moved on since."""
+    return ContainerImageRead(CONTAINER_IMAGE, docker_prefix(settings), settings.container.name)
+
+
+def device_links(settings: Settings) -> Read:
+    """Where the device paths of the container lead to on the host, ``PATH<TAB>REAL`` lines."""
+    return DeviceLinksRead(DEVICE_LINKS, docker_prefix(settings), settings.container.name)
 
 
 def agent_argv(settings: Settings, name: str, *args: str, stdin: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from klops.actions.own import hostreads
+from klops.actions.own import hostreads, records
 from klops.cards.smi import Cards, assumed_cards, read_cards
 from klops.commands import docker
 from klops.commands.containerspec import MANAGED_LABEL
@@ -87,11 +87,30 @@ class HostView:
     agent_error: str = ""
     cards: Cards = field(default_factory=Cards)
     cards_from: str = ""
+    #: the record of an adopted container, whichever that was
+    adoption: records.Adoption | None = None
+    #: why such a record can't be read
+    record_error: KlopsError | None = None
 
     @property
-    def managed(self) -> bool:
+    def made(self) -> bool:
         """Whether the container is one that klops made."""
         return self.container is not None and self.container.labels.get(MANAGED_LABEL) == "1"
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the container is one that klops didn't make and runs units in: by id, not by name."""
+        return (
+            self.container is not None
+            and not self.made
+            and self.adoption is not None
+            and self.adoption.id == self.container.id
+        )
+
+    @property
+    def ours(self) -> bool:
+        """Whether klops may work in the container."""
+        return self.made or self.adopted
 
     @property
     def running(self) -> bool:
@@ -120,7 +139,7 @@ class HostView:
             return self.engine
         if self.container_error:
             return TaskFailed(f"the container can't be inspected: {self.container_error}", code="container")
-        return None
+        return self.record_error
 
     def silent_agent(self) -> AgentError:
         """The error for an agent that doesn't answer in a container whose processes may live."""
@@ -149,6 +168,11 @@ def look(replies: Replies, settings: Settings) -> HostView:
     known = status.json() if status.stdout else None
     agent = known if status.ok and isinstance(known, dict) and "units" in known else None
     cards, place = cards_of(replies, settings)
+    adoption, record_error = None, None
+    try:
+        adoption = records.parse_adoption(reply(replies, hostreads.ADOPTED))
+    except KlopsError as error:
+        record_error = error
     return HostView(
         engine=engine,
         container=container,
@@ -157,6 +181,8 @@ def look(replies: Replies, settings: Settings) -> HostView:
         agent_error="" if agent is not None else _agent_says(status),
         cards=cards,
         cards_from=place,
+        adoption=adoption,
+        record_error=record_error,
     )
 
 

@@ -10,7 +10,7 @@ from klops.actions.own import hostreads, hostview
 from klops.actions.own.container.action import drift_of
 from klops.actions.own.desired import container_spec
 from klops.commands import pidmap
-from klops.commands.containerspec import Drift
+from klops.commands.drift import Drift
 from klops.errors import KlopsError, TaskFailed
 from klops.remote.base import Replies
 from klops.remote.lock import read_lock
@@ -30,9 +30,7 @@ class StatusParams(Params):
 def status_reads(settings: Settings) -> tuple[Read, ...]:
     """Everything the status object is made of."""
     return (
-        hostreads.engine(settings),
-        hostreads.container(settings),
-        hostreads.status(settings),
+        *hostreads.host(settings),
         hostreads.pids(settings),
         hostreads.lock(settings),
         *hostreads.cards(settings),
@@ -48,7 +46,7 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
     trouble = host.trouble()
     if trouble is not None:
         raise trouble
-    if not host.at_rest and host.managed and host.agent is None:
+    if not host.at_rest and host.ours and host.agent is None:
         raise host.silent_agent()
     pids = pidmap.parse(hostview.reply(replies, hostreads.PIDS).text)
     names = dict.fromkeys([*settings.services, *host.units])
@@ -109,7 +107,7 @@ def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
             "drift": [],
         }
     differences: list[dict[str, Any]] = []
-    if host.managed:
+    if host.ours:
         try:
             spec = container_spec(settings, host.cards)
         except TaskFailed:

@@ -107,6 +107,7 @@ class Waiting:
         state = "restarting" if restarts else "running"
         known = [{"Id": "c0ffee", "State": {"Status": state}, "RestartCount": restarts}]
         remote.on("docker inspect", json.dumps(known))
+        remote.on("/adopted.json", reply(rc=44))
         remote.on(" status --root", lambda _: self.status())
         remote.on(" about --root", json.dumps({"python": "3.10", "executable": "/v/python"}))
         remote.on("docker logs", reply("", stderr="launcher: no module named x"))

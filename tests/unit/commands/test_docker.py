@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from klops.commands import docker
-from klops.commands.containerspec import ContainerSpec, drift, size_in_bytes
+from klops.commands.containerspec import ContainerSpec, size_in_bytes
+from klops.commands.drift import drift
 
 SPEC = ContainerSpec(
     name="klops",

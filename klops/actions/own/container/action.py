@@ -11,8 +11,9 @@ from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.container.steps import Create, Remove, Start, WaitAgent
 from klops.actions.own.desired import container_spec
-from klops.commands.containerspec import SPEC_LABEL, ContainerSpec, Drift, drift
+from klops.commands.containerspec import SPEC_LABEL, ContainerSpec
 from klops.commands.docker import Container
+from klops.commands.drift import Drift, drift
 from klops.errors import TaskFailed
 
 #: States of a container that ``docker start`` leads out of.
@@ -43,7 +44,7 @@ class ContainerAction(Action[ContainerParams]):
     def probe(self, params: ContainerParams, view: View) -> Probe:
         """The container, its agent, and the cards it is to have."""
         settings = view.settings
-        reads = [hostreads.engine(settings), hostreads.container(settings)]
+        reads = [hostreads.engine(settings), hostreads.container(settings), hostreads.adopted(settings)]
         if params.state == "present":
             reads += [hostreads.status(settings), *hostreads.cards(settings), *hostreads.image(settings)]
         return Probe(reads=tuple(reads))
@@ -54,7 +55,7 @@ class ContainerAction(Action[ContainerParams]):
         trouble = host.trouble()
         if trouble is not None:
             return Plan(failure=trouble)
-        if host.container is not None and not host.managed:
+        if host.container is not None and not host.ours:
             return Plan(failure=_foreign(host.container))
         if params.state == "absent":
             return self._absent(view, host.container)

@@ -149,7 +149,7 @@ class WaitAgent(Step):
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
         """Look every half second. Raises AgentError with the container's last lines."""
         settings = self.settings
-        reads = (hostreads.engine(settings), hostreads.container(settings), hostreads.status(settings))
+        reads = hostreads.host(settings)
         deadline = time.monotonic() + AGENT_TIMEOUT
         while True:
             host = hostview.look(ctx.remote.read(reads), settings)

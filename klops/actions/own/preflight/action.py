@@ -49,9 +49,7 @@ class Preflight(Action[PreflightParams]):
         settings = view.settings
         return Probe(
             reads=(
-                hostreads.engine(settings),
-                hostreads.container(settings),
-                hostreads.status(settings),
+                *hostreads.host(settings),
                 hostreads.pids(settings),
                 hostreads.nodes(settings),
                 *hostreads.cards(settings),

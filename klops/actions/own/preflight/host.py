@@ -135,7 +135,7 @@ def _surely_foreign(listener: sockets.Listener, host: HostView, inside: set[int]
 
 
 def _ours(listener: sockets.Listener, host: HostView, inside: set[int]) -> bool:
-    if host.managed and listener.pid in inside:
+    if host.ours and listener.pid in inside:
         # also when the agent can't tell: what is wrong with it or with its files, the next tasks put right
         return True
     units = [unit for unit in host.units.values() if unit.get("port") == listener.port]

@@ -37,7 +37,9 @@ class ServicesAction(Action[ServicesParams]):
     def probe(self, params: ServicesParams, view: View) -> Probe:
         """Container, agent and cards; the units' files for a diff, and for when the agent can't be asked."""
         settings = view.settings
-        reads = [hostreads.engine(settings), hostreads.container(settings), hostreads.status(settings)]
+        reads = [
+            *hostreads.host(settings),
+        ]
         if params.state == "stopped":
             reads += stop_reads(settings)
         else:

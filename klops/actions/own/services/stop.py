@@ -54,7 +54,7 @@ def stopped(settings: Settings, host: hostview.HostView, names: list[str], repli
 def _at_rest(settings: Settings, host: hostview.HostView, names: list[str], replies: Replies) -> Plan:
     """No process lives, but docker may start the container again, and with it comes what is desired."""
     container = host.container
-    if container is None or not host.managed:
+    if container is None or not host.ours:
         return Plan(message=_NOBODY)
     listing = hostview.reply(replies, hostreads.RUN_FOLDER)
     if not listing.ok:
