@@ -33,8 +33,9 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 test-fast: $(VENV)/.installed ## unit and case tests: seconds, no host
 	$(PYTEST) -m "not long" tests/unit tests/cases
 
+# two at a time, each file whole: most of a host test is waiting
 test: setup-tests check ## everything that must be green before a landing
-	$(PYTEST) -m 'not long'
+	$(PYTEST) -n 2 --dist loadfile -m 'not long'
 
 test-long: setup-tests ## what CI can't hold: every Python version, the long tests
 	$(MAKE) test-versions

@@ -8,11 +8,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
-from tests.oracle import tally
 from tests.oracle.case import Case
 from tests.oracle.forks import Forks
 from tests.oracle.lab import ANSIBLE, Lab, open_lab
@@ -51,10 +49,3 @@ def ansible(lab: Lab, request: pytest.FixtureRequest) -> Iterator[Callable[[Case
         }
         yield lambda case: runs[case.name].result()
         pool.shutdown(cancel_futures=True)
-
-
-@pytest.hookimpl
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The counts of the suite."""
-    for line in tally.lines():
-        terminalreporter.write_line(line)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 #: ``equal``, ``different`` runs; ``predicted``, ``unknown`` tasks of dry runs
 counts: Counter[str] = Counter()
 #: names of the playbooks that were compared
 playbooks: set[str] = set()
+
+
+def dump() -> dict[str, Any]:
+    """The counts of this process, as plain values."""
+    return {"counts": dict(counts), "playbooks": sorted(playbooks)}
+
+
+def add(other: Mapping[str, Any]) -> None:
+    """The counts of another process."""
+    counts.update(other["counts"])
+    playbooks.update(other["playbooks"])
 
 
 def lines() -> list[str]:
