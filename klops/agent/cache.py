@@ -31,12 +31,24 @@ def write(package: str) -> None:
     try:
         _compile(package, beside)
         os.rename(beside, target)
+        _clear(target)
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
         if not os.path.isdir(target):  # else another was faster
             sys.stderr.write(f"klops: no compiled modules beside {package}, so verbs are slower: {error}\n")
     finally:
         os.umask(umask)
+
+
+def _clear(target: str) -> None:
+    """Remove what others have begun: of one that was killed, as with its container, nobody else does.
+
+    One that lives still fails at it, finds the place taken, and is content.
+    """
+    parent, name = os.path.split(target)
+    for entry in os.listdir(parent):
+        if entry.startswith(name + ".") and entry.endswith(".new"):
+            shutil.rmtree(os.path.join(parent, entry), ignore_errors=True)
 
 
 def _compile(package: str, into: str) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Callable
 from klops.agent.errors import VerbError, system_error
 
 _NAME = "supervisor.sock"
+#: Code of the error when none answers.
+NO_SUPERVISOR = "no-supervisor"
 #: Bytes of a request, and seconds it may take to arrive.
 _LONGEST = 65536
 _PATIENCE = 5.0
@@ -152,8 +154,8 @@ def insist(run: str, request: dict[str, Any], patience: float = 15.0) -> dict[st
             return reply
         if time.monotonic() > deadline:
             raise VerbError(
-                "no-supervisor",
+                NO_SUPERVISOR,
                 f"no supervisor answers on {run}/{_NAME}",
-                "the container's main command is `agent hold`; see docker logs of the container",
+                "klops up starts one; docker logs of a container that klops made says what became of it",
             )
         time.sleep(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from klops.agent import ondisk, specification, store
 from klops.agent.digests import secret_digest
@@ -22,6 +23,11 @@ def take(paths: store.Paths, name: str, text: str) -> None:
         raise VerbError("bad-request", "standard input is a JSON object with spec and secrets")
     spec = specification.checked(given.get("spec"), name)
     secrets = specification.texts(given.get("secrets") or {}, "secrets")
+    put(paths, name, spec, secrets)
+
+
+def put(paths: store.Paths, name: str, spec: dict[str, Any], secrets: dict[str, str]) -> None:
+    """Write down what differs from what is there."""
     os.umask(0o077)
     paths.make()
     written = ondisk.replaceable(ondisk.spec, paths, name, paths.spec(name))

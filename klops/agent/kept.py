@@ -9,6 +9,7 @@ import time
 from typing import Any, Collection, NamedTuple
 
 from klops.agent import ondisk, procs, recovery, report, store, unit
+from klops.agent.access import Access
 from klops.agent.audit import Audit
 from klops.agent.digests import secret_digest
 from klops.agent.errors import VerbError
@@ -33,6 +34,7 @@ class Surroundings(NamedTuple):
     exits: dict[int, int]
     home: str
     troubles: Troubles
+    access: Access
 
 
 class Kept:

@@ -2,6 +2,9 @@
 
 It does so little that it has no reason to die; what can go wrong lives in the supervisor, whose death it
 mends.
+
+In a container that klops didn't make it runs beside the main command. More than one may be started there: it
+leaves when another's supervisor serves the root.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import sys
 import time
 from typing import Any
 
-from klops.agent import subreaper
+from klops.agent import isolated, subreaper
 
 #: Exit status of a supervisor that wants ``agent/current`` to be started in its place, at once.
 HAND_OVER = 75
+#: Exit status of a supervisor when another holds the lock of the root.
+SECOND = 73
 #: Seconds until the supervisor is started again, growing while it keeps dying young.
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
@@ -26,9 +31,11 @@ _SETTLED = 30.0
 class Launcher:
     """Keeps one supervisor running."""
 
-    def __init__(self, root: str, package: str) -> None:
+    def __init__(self, root: str, package: str, *, beside: bool = False) -> None:
+        """``beside``: it is not the container's main command."""
         self._root = root
         self._package = package
+        self._beside = beside
         self._supervisor = 0
         self._ending = False
 
@@ -36,8 +43,9 @@ class Launcher:
         current = os.path.realpath(self._root + "/agent/current")
         package = current if os.path.isfile(current) else self._package
         arguments = ["supervise", "--root", self._root, "--launcher", str(os.getpid())]
-        argv = [sys.executable, "-I", "-S", package, *arguments]
-        return os.posix_spawn(sys.executable, argv, os.environ, setsigmask=())
+        arguments += ["--beside"] if self._beside else []
+        argv = [*isolated.PYTHON, package, *arguments]
+        return os.posix_spawn(argv[0], argv, os.environ, setsigmask=())
 
     def _on_term(self, *_: Any) -> None:
         self._ending = True
@@ -59,6 +67,8 @@ class Launcher:
             status = self._one_life()
             if self._ending:
                 return status
+            if self._beside and status == SECOND:
+                return self._leave()
             if time.monotonic() - begun > _SETTLED or status == HAND_OVER:
                 delay = _FIRST_DELAY
             if status != HAND_OVER:
@@ -66,6 +76,20 @@ class Launcher:
                 sys.stderr.flush()
                 self._wait(delay)
                 delay = min(delay * 2, _LONGEST_DELAY)
+
+    @staticmethod
+    def _leave() -> int:
+        """Another serves. What descends from an earlier supervisor of ours is reaped here until it is gone:
+
+        the container's main process may be one that reaps nobody.
+        """
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return SECOND
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
-from klops.agent import devices, environment, listeners
+from klops.agent import devices, environment, isolated, listeners
+from klops.agent.access import Access
 from klops.agent.procs import Process
 
 #: The container's init, docker's own: it opens no card, and may be out of sight where others aren't.
 INIT = 1
 
 
-def obstacle(spec: Mapping[str, Any], processes: Mapping[int, Process]) -> tuple[str, bool]:
-    """What is in the way of a start, "" for nothing; and whether waiting can't help (a card is missing)."""
-    chosen, missing = devices.resolve(spec["cards"], spec["device_dir"])
+class Obstacle(NamedTuple):
+    """What is in the way of a start."""
+
+    #: "" for nothing
+    problem: str = ""
+    #: cards are missing or can't be opened; else somebody is in the way, who may go
+    lacking: bool = False
+    #: whether they can be opened isn't known yet, but soon will be
+    undecided: bool = False
+
+
+def obstacle(spec: Mapping[str, Any], processes: Mapping[int, Process], access: Access) -> Obstacle:
+    """What is in the way of a start now."""
+    folder = spec["device_dir"]
+    chosen, missing = devices.resolve(spec["cards"], folder)
     if missing:
-        return missing, True
+        return Obstacle(missing, lacking=True)
+    control = [node for node in devices.nodes(folder) if not node.is_card] if chosen else []
+    refused = access.refusals([*chosen, *control])
+    if refused:
+        return Obstacle("; ".join(one.problem for one in refused), lacking=True)
+    if refused is None and access.undecided:
+        return Obstacle(undecided=True)
+    return Obstacle(_in_the_way(spec, processes, chosen))
+
+
+def _in_the_way(spec: Mapping[str, Any], processes: Mapping[int, Process], chosen: list[devices.Node]) -> str:
     held, unknown = devices.holders(processes.values(), chosen) if chosen else ({}, [])
     if held:
         listed = ", ".join(
             f"pid {pid} ({processes[pid].name}) holds {' '.join(held[pid])}" for pid in sorted(held)
         )
-        return f"a process that is not this unit's holds its cards: {listed}", False
+        return f"a process that is not this unit's holds its cards: {listed}"
     unseen = [process for process in unknown if process.pid != INIT]
     if unseen:
         listed = ", ".join(f"pid {process.pid} ({process.name})" for process in unseen)
-        return f"whether its cards are free can't be seen: no access to the open files of {listed}", False
+        return f"whether its cards are free can't be seen: no access to the open files of {listed}"
     for listener in listeners.on_port(int(spec["port"])):
-        return f"port {spec['port']} is taken by {listeners.describe_owner(listener)}", False
-    return "", False
+        return f"port {spec['port']} is taken by {listeners.describe_owner(listener)}"
+    return ""
 
 
 def open_gate(package: str, name: str, log: str, generation: int) -> tuple[int, int]:
@@ -40,8 +62,8 @@ def open_gate(package: str, name: str, log: str, generation: int) -> tuple[int, 
         waiting, instructions = os.pipe()
         try:
             pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", package, "gate"],
+                isolated.PYTHON[0],
+                [*isolated.PYTHON, package, "gate"],
                 {**os.environ, environment.MARKER: f"{name}:{generation}"},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, waiting, 0),

@@ -21,11 +21,12 @@ def _run(options: Options, package: str) -> int:
     if verb == "hold":
         from klops.agent.launcher import Launcher
 
-        return Launcher(options.root, package).run()
+        return Launcher(options.root, package, beside="--beside" in options.flags).run()
     if verb == "supervise":
         from klops.agent import supervisor
 
-        return supervisor.main(options.root, digest_of(package), package, options.values.get("--launcher", 0))
+        launcher, beside = options.values.get("--launcher", 0), "--beside" in options.flags
+        return supervisor.main(options.root, digest_of(package), package, launcher, beside=beside)
     from klops.agent import verbs
 
     return verbs.run(options, package)

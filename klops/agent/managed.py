@@ -263,24 +263,32 @@ class Managed(Kept):
         """Start the next generation: only called when nothing of the lineage lives."""
         now = Seen(now=time.monotonic(), clock=time.time())
         before = self.record.state
+        lacking = final = False
         try:
             self.read_spec()
             if self.fault is not None:
                 raise self.fault
             spec = specification.checked(self.spec, self.name)
-            problem, final = launching.obstacle(spec, processes)
-            if problem and not final and self._patient(now.now):
-                return
+            problem, lacking, undecided = launching.obstacle(spec, processes, self.around.access)
+            if undecided or (problem and not lacking):
+                patient = self._patient(now.now)  # asked first: it counts from now on
+                if patient or undecided:
+                    return
             if not problem:
                 self._spawn(spec, now)
                 self._hindered_since = None
         except VerbError as failure:
             problem, final = failure.message, failure.code != "unreadable"
         except OSError as error:
-            problem, final = f"it can't be started: {reason(error)}", False
+            problem = f"it can't be started: {reason(error)}"
         if problem:
-            unit.refused(self.record, problem, final=final, policy=self.policy, seen=now)
-            self.around.audit.note("start-refused", self.name, why=problem)
+            known = self.record.waits and self.record.error == problem
+            if lacking:
+                unit.lacking(self.record, problem, now)
+            else:
+                unit.refused(self.record, problem, final=final, policy=self.policy, seen=now)
+            if not (known and lacking):  # one that waits for its cards asks again and again
+                self.around.audit.note("start-refused", self.name, why=problem)
             if self.record.state != before:
                 self.around.audit.note("state", self.name, state=self.record.state, was=before, why=problem)
         self.save()

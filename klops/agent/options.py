@@ -16,10 +16,15 @@ _VALUES: dict[str, Any] = {
     "--device-dir": str,
     "--launcher": int,
 }
-_FLAGS = ("--follow", "--while-stdin")
+_FLAGS = ("--follow", "--while-stdin", "--beside")
 #: Verbs that take a unit's name.
 _NAMED = ("start", "stop", "restart", "remove", "wait", "logs")
-_VERBS = ("status", "ps", "holders", "about", "hold", "supervise", "gate", *_NAMED)
+_VERBS = (
+    *("status", "ps", "holders", "about"),
+    *("keep", "bring-back", "forget-kept", "quit"),
+    *("hold", "supervise", "gate"),
+    *_NAMED,
+)
 
 
 class Options:

@@ -28,6 +28,7 @@ class Paths:
         self.current = root + "/agent/current"
         self.lock = self.run + "/supervisor.lock"
         self.audit = root + "/audit.jsonl"
+        self.kept = root + "/kept.json"
 
     def make(self) -> None:
         """Make the folders. Only verbs that change something call this."""

@@ -10,17 +10,16 @@ import signal
 import time
 from typing import Any, Iterable
 
-from klops.agent import control, identity, procs, report, store, strays, subreaper, unit
+from klops.agent import control, devices, identity, procs, report, store, strays, subreaper, unit
+from klops.agent.access import FRESH, Access
 from klops.agent.audit import Audit
 from klops.agent.errors import SYSTEM, VerbError, system_error
 from klops.agent.kept import Surroundings
-from klops.agent.launcher import HAND_OVER
+from klops.agent.launcher import HAND_OVER, SECOND
 from klops.agent.managed import Managed
 from klops.agent.procs import Process
 from klops.agent.trouble import Troubles, reason, say
 
-#: Exit status when another supervisor holds the lock.
-SECOND = 73
 #: Seconds for the end of all units when the container is stopped.
 _CLOSING = 100.0
 #: Seconds after a look that failed.
@@ -33,8 +32,20 @@ _LONGEST_REST = 10.0
 class Supervisor:
     """All units of one root."""
 
-    def __init__(self, paths: store.Paths, agent: str, package: str, launcher: int, umask: int) -> None:
+    def __init__(
+        self,
+        paths: store.Paths,
+        agent: str,
+        package: str,
+        launcher: int,
+        umask: int,
+        *,
+        beside: bool = False,
+    ) -> None:
+        """``launcher`` is its pid, 0 for none; ``beside``: it is not the container's main command."""
         self.paths = paths
+        self.beside = beside
+        self._launcher = identity.of_pid(launcher) if launcher else None
         self.agent = agent
         self.package = package
         self.troubles = Troubles()
@@ -58,6 +69,7 @@ class Supervisor:
             exits={},
             home=":".join(str(part) for part in init) if init else "",
             troubles=self.troubles,
+            access=Access(),
         )
         self.units: dict[str, Managed] = {}
         self.broken: dict[str, VerbError] = {}
@@ -112,10 +124,15 @@ class Supervisor:
                 "supervisor": report.supervisor(os.getpid(), self.agent),
                 "units": self.reports(),
                 "strays": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in self.strays],
+                "access": self._access(request) if request.get("access") else None,
             }
+        if verb == "quit":
+            return self._quit()
         if self.closing_since is not None:
             raise VerbError(
-                "closing", "the container is being stopped", "start it again, then repeat the command"
+                "closing",
+                "the supervisor is ending: its container is being stopped, or it was told to quit",
+                "klops up starts it again",
             )
         name = store.check_name(str(request.get("name")))
         now, clock = time.monotonic(), time.time()
@@ -137,6 +154,35 @@ class Supervisor:
         else:
             raise VerbError("bad-request", f"unknown verb {verb}")
         return self._commanded(one, str(verb))
+
+    def _access(self, request: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """Card nodes listed here that can't be opened; None when that can't be tested."""
+        asked = request.get("device_dir")
+        folders = {str(one.spec["device_dir"]) for one in self.units.values() if one.spec}
+        folders |= {str(asked)} if asked else set()
+        nodes = [node for folder in sorted(folders or {"/dev"}) for node in devices.nodes(folder)]
+        refused = self.around.access.refusals(nodes, max_age=FRESH)
+        return None if refused is None else [one.as_json() for one in refused]
+
+    def _quit(self) -> dict[str, Any]:
+        """End all units as a stop of the container does, then supervisor and launcher; says who these are."""
+        if not self.beside:
+            raise VerbError(
+                "main-process",
+                "the launcher is this container's main command: it ends with the container",
+                "docker stop the container, or stop the units one by one",
+            )
+        launcher = identity.hold(self._launcher) if self._launcher else None
+        if launcher is not None:
+            try:
+                launcher.send(signal.SIGTERM)  # it starts no other supervisor from now on, whatever happens
+            finally:
+                launcher.close()
+        if self.closing_since is None:
+            self.audit.note("command", "", verb="quit")
+        self._on_term()
+        who = [identity.of_pid(os.getpid()), self._launcher]
+        return {"ending": [[one.pid, one.start] for one in who if one is not None]}
 
     def _start(self, name: str, now: float, clock: float) -> dict[str, Any]:
         if self.paths.names().count(name) == 0:
@@ -328,7 +374,7 @@ def lock(path: str) -> int:
     return fd
 
 
-def main(root: str, agent: str, package: str, launcher: int) -> int:
+def main(root: str, agent: str, package: str, launcher: int, *, beside: bool = False) -> int:
     """Run the supervisor of a root."""
     umask = os.umask(0o077)
     paths = store.Paths(root)
@@ -337,5 +383,5 @@ def main(root: str, agent: str, package: str, launcher: int) -> int:
         say("another supervisor serves this root")
         return SECOND
     subreaper.become()
-    Supervisor(paths, agent, package, launcher, umask).run()
+    Supervisor(paths, agent, package, launcher, umask, beside=beside).run()
     return 0

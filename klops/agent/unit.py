@@ -9,6 +9,9 @@ that takes over in the middle of anything goes on from there.
                   |          |           |
                   |          +-----------+--> (rest of the lineage is ended) --> backoff --> starting
                   +--> backoff                                                        `--> failed
+
+A unit whose cards are missing or can't be opened waits in backoff without counting a failure; only a start
+that was asked for fails because of that.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ DESIRED = (RUNNING, STOPPED)
 NOTHING = "nothing"
 END = "end"
 LAUNCH = "launch"
+
+#: Seconds between looks for cards that are missing or can't be opened, while nobody is asking for a start.
+LACKING = 3.0
 
 #: A check's kinds: answers as it should.
 OK = "ok"
@@ -136,6 +142,10 @@ class Record:
     home: str = ""
     #: forget the unit as soon as nothing of it lives
     removing: bool = False
+    #: the start that is due was asked for, and nothing was launched since
+    asked: bool = False
+    #: it waits for its cards; ``error`` names what is missing
+    waits: bool = False
 
     @classmethod
     def load(cls, value: Mapping[str, Any]) -> Record:
@@ -203,7 +213,10 @@ def command_start(unit: Record, changed: bool, now: float, clock: float) -> None
     """``start``: nothing to do for one that runs with these settings; failed and waiting ones go at once."""
     unit.desired, unit.removing = RUNNING, False
     if unit.state in (STARTING, READY, UNHEALTHY) and not changed and (not unit.ending or unit.again):
+        # one that is yet to be launched is waited for from now on
+        unit.asked = unit.asked or unit.root is None or unit.again
         return
+    unit.asked = True
     _anew(
         unit, "a start was asked for with other settings" if changed else "a start was asked for", now, clock
     )
@@ -211,7 +224,7 @@ def command_start(unit: Record, changed: bool, now: float, clock: float) -> None
 
 def command_restart(unit: Record, now: float, clock: float) -> None:
     """``restart``: end what runs, forget all failures, start."""
-    unit.desired, unit.removing = RUNNING, False
+    unit.desired, unit.removing, unit.asked = RUNNING, False, True
     _anew(unit, "a restart was asked for", now, clock)
 
 
@@ -225,13 +238,13 @@ def _anew(unit: Record, why: str, now: float, clock: float) -> None:
 
 def command_stop(unit: Record) -> None:
     """``stop``: whatever is going on ends, a start in progress too."""
-    unit.desired = STOPPED
+    unit.desired, unit.asked = STOPPED, False
     unit.ending, unit.again = "a stop was asked for", False
 
 
 def new_home(unit: Record, home: str, now: float, clock: float) -> None:
     """Container or host were restarted: no process of before lives, failures of before don't count."""
-    unit.home = home
+    unit.home, unit.asked = home, False
     if unit.desired == RUNNING:
         _anew(unit, "the container was started", now, clock)
     elif not _kept_failed(unit):
@@ -253,17 +266,37 @@ def launched(unit: Record, root: list[int], seen: Seen) -> None:
     unit.root, unit.launched = root, seen.now
     unit.was_ready = unit.smoked = False
     unit.failing = unit.lost = 0
+    if unit.waits:
+        unit.error = ""  # what was missing is there
+    unit.asked = unit.waits = False
     unit.enter(STARTING, seen.now, seen.clock)
 
 
 def refused(unit: Record, message: str, *, final: bool, policy: Policy, seen: Seen) -> None:
-    """A generation can't be started. ``final``: trying again would not help (a card is missing)."""
+    """A generation can't be started. ``final``: trying again would not help."""
     _no_generation(unit)
+    unit.waits = False
     if final:
         unit.error = message
         unit.enter(FAILED, seen.now, seen.clock)
         return
     _failed(unit, message, policy, seen)
+
+
+def lacking(unit: Record, message: str, seen: Seen) -> None:
+    """Its cards are missing or can't be opened, so no generation is started.
+
+    Whoever asked for the start is told at once, and is not kept waiting. While nobody asks it waits for them,
+    for ever: after a boot they may come late, and that is no failure of the unit.
+    """
+    _no_generation(unit)
+    unit.error = message
+    unit.waits = not unit.asked
+    if unit.asked:
+        unit.enter(FAILED, seen.now, seen.clock)
+    else:
+        unit.not_before = seen.now + LACKING
+        unit.enter(BACKOFF, seen.now, seen.clock)
 
 
 def _no_generation(unit: Record) -> None:

@@ -43,7 +43,10 @@ def _run(options: Options, package: str) -> int:
         return 0
     paths = store.Paths(options.root)
     if options.verb == "status":
-        emit(_status(paths, package))
+        emit(_status(paths, package, options.values.get("--device-dir")))
+        return 0
+    if options.verb in ("keep", "bring-back", "forget-kept", "quit"):
+        emit(_whole(options.verb, paths))
         return 0
     name = store.check_name(options.name)
     if options.verb == "logs":
@@ -62,18 +65,32 @@ def _run(options: Options, package: str) -> int:
     return 0
 
 
-def _known(paths: store.Paths) -> dict[str, Any]:
-    """``units``, ``supervisor`` and ``strays`` as the supervisor knows them, or as the disk does."""
-    reply = control.ask(paths.run, {"verb": "status"})
+def _whole(verb: str, paths: store.Paths) -> dict[str, Any]:
+    """Verbs about all units at once."""
+    if verb == "quit":
+        from klops.agent import quitting
+
+        return quitting.leave(paths)
+    from klops.agent import goback
+
+    if verb == "keep":
+        wanted = [name for name, one in _known(paths)["units"].items() if one["desired"] == "running"]
+        return goback.keep(paths, wanted)
+    return goback.bring_back(paths) if verb == "bring-back" else goback.forget(paths)
+
+
+def _known(paths: store.Paths, **more: Any) -> dict[str, Any]:
+    """What the supervisor knows: ``units``, ``supervisor``, ``strays``, ``access``; or what the disk does."""
+    reply = control.ask(paths.run, {"verb": "status", **more})
     if reply is not None:
         return reply
     from klops.agent import report
 
-    return {"units": report.from_disk(paths, procs.table()), "supervisor": None, "strays": []}
+    return {"units": report.from_disk(paths, procs.table()), "supervisor": None}
 
 
-def _status(paths: store.Paths, package: str) -> dict[str, Any]:
-    known = _known(paths)
+def _status(paths: store.Paths, package: str, device_dir: str | None) -> dict[str, Any]:
+    known = _known(paths, access=True, device_dir=device_dir)
     return {
         "schema": store.SCHEMA,
         "agent": digest_of(package),
@@ -84,6 +101,8 @@ def _status(paths: store.Paths, package: str) -> dict[str, Any]:
         "units": known["units"],
         # descendants of units of whom nobody can tell which; a supervisor of another version knows none
         "strays": known.get("strays", []),
+        # card nodes that can't be opened; None when nobody tests that
+        "access": known.get("access"),
     }
 
 

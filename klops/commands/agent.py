@@ -35,8 +35,10 @@ def package_path(root: str, digest: str) -> str:
     return f"{root}/agent/{digest}.pyz"
 
 
-def hold(python: str, root: str) -> list[str]:
-    """The main command of a container that klops makes."""
+def hold(python: str, root: str, *, beside: bool = False) -> list[str]:
+    """The launcher: the main command of a container that klops makes, or ``beside`` that of another's."""
+    if beside:
+        return [python, *PYTHON_FLAGS, agent_path(root), "hold", "--beside", "--root", root]
     return [python, *_ISOLATED, agent_path(root), "hold", "--root", root]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import klops
 from klops.agent.digests import spec_digest
+from klops.commands import agent as commands
 from klops.remote import agentpackage
 from tests.waiting import until
 
@@ -81,10 +82,11 @@ class Site:
             str(self.root),
         ]
 
-    def hold(self) -> subprocess.Popen[bytes]:
+    def hold(self, *, beside: bool = False) -> subprocess.Popen[bytes]:
         """Start the launcher; as root with a /dev/shm of its own, like a container: killed servers litter."""
         private = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs shm /dev/shm && exec "$@"', "sh"]
-        argv = [*(private if os.geteuid() == 0 else []), *self.command("hold")]
+        launcher = commands.hold(self.python, str(self.root), beside=beside)
+        argv = [*(private if os.geteuid() == 0 else []), *launcher]
         self.holds.append(subprocess.Popen(argv, env=self.env, start_new_session=True))
         return self.holds[-1]
 

@@ -120,6 +120,9 @@ def test_command_lines() -> None:
         commands.verb(["docker"], "box", "python3", "/r", "wait", "llm", "--timeout", "5", stdin=True)
     ) == ("docker exec -i box python3 -I -S -B /r/agent/current wait llm --timeout 5 --root /r")
     assert shlex.join(commands.hold("python3", "/r")) == "python3 -I -S /r/agent/current hold --root /r"
+    assert shlex.join(commands.hold("python3", "/r", beside=True)) == (
+        "python3 -I -S -B /r/agent/current hold --beside --root /r"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from klops.agent import devices, launching, procs
+from klops.agent.access import Access
 
 
 def folder_of(tmp_path: Path, **nodes: str) -> str:
@@ -88,6 +89,7 @@ def test_what_cant_be_seen_is_in_the_way_of_a_start(tmp_path: Path, monkeypatch:
     process = procs.Process(77, 1, 77, 77, "S", 5, "nvtop")
     # what the kernel does to a process of another user; a test that runs as root can't have that
     monkeypatch.setattr(devices, "held", lambda pid, watched: None)
-    problem, final = launching.obstacle(spec, {77: process, 1: process._replace(pid=1, name="init")})
+    processes = {77: process, 1: process._replace(pid=1, name="init")}
+    problem, lacking, _ = launching.obstacle(spec, processes, Access())
     assert problem.endswith("no access to the open files of pid 77 (nvtop)")
-    assert not final
+    assert not lacking

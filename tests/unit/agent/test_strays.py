@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from klops.agent import procs, store, strays
+from klops.agent.access import Access
 from klops.agent.audit import Audit
 from klops.agent.kept import Surroundings
 from klops.agent.managed import Managed
@@ -35,6 +36,7 @@ def units(folder: Path, *names: str) -> list[Managed]:
         exits={},
         home="here",
         troubles=troubles,
+        access=Access(),
     )
     return [Managed(name, around) for name in names]
 

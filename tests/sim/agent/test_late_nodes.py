@@ -1,0 +1,139 @@
+"""Card nodes that appear late, and such that can be listed and not opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sim.agent.site import Site
+from tests.waiting import until
+
+CARD = {"index": 3, "minor": 5, "node": "/dev/xpu5", "bdf": "", "uuid": "", "serial": ""}
+
+
+def with_card(site: Site) -> dict[str, Any]:
+    """A unit on a card, whose node is there."""
+    show(site, "/dev/full")
+    (site.devices / "xpuctrl").symlink_to("/dev/full")
+    # one failure is all that it has
+    return site.spec(cards=[CARD], restart={"limit": 1})
+
+
+def show(site: Site, target: str | Path | None) -> None:
+    """Have the node lead there, or have none."""
+    (site.devices / "xpu5").unlink(missing_ok=True)
+    if target is not None:
+        (site.devices / "xpu5").symlink_to(target)
+
+
+def boot(site: Site, node: str | Path | None, spec: dict[str, Any]) -> dict[str, Any]:
+    """A unit that ran in an earlier life of the container; what it is like in this one, in which it waits."""
+    hold = site.hold()
+    site.start(spec)
+    site.reaches("ready")
+    hold.send_signal(signal.SIGTERM)
+    hold.wait(20)
+    path = site.root / "run" / "llm.state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "home": "another"}))
+    show(site, node)
+    site.hold()
+    return site.reaches("backoff")
+
+
+def looked_again(site: Site) -> None:
+    """It is looked at again."""
+    path = site.root / "run" / "llm.state.json"
+    seen: set[float] = set()
+
+    def more() -> bool:
+        seen.add(json.loads(path.read_text())["not_before"])
+        return len(seen) > 1
+
+    until(more, what="it is looked at again")
+
+
+def test_a_node_that_comes_late_is_waited_for(site: Site) -> None:
+    unit = boot(site, None, with_card(site))
+    assert unit["error"] == f"card 3 (minor 5, {site.devices}/xpu5) is not in this container"
+    looked_again(site)
+    unit = site.unit()
+    assert (unit["state"], unit["restarts"], unit["generation"]) == ("backoff", 0, 1)
+    # said once, not at every look
+    assert len(site.audit("start-refused")) == 1
+    # another supervisor goes on waiting
+    first = site.supervisor()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: site.supervisor() != first, what="another supervisor")
+    assert site.unit()["state"] == "backoff"
+    show(site, "/dev/full")
+    again = site.ready_again(1)
+    assert (again["restarts"], again["generation"], again["error"]) == (0, 2, "")
+
+
+def test_who_asks_does_not_wait_and_the_next_life_tries_again(site: Site) -> None:
+    boot(site, None, with_card(site))
+    site.verb("start", "llm")
+    unit = site.reaches("failed")
+    assert unit["error"] == f"card 3 (minor 5, {site.devices}/xpu5) is not in this container"
+    waited = subprocess.run(site.command("wait", "llm"), capture_output=True, timeout=20, check=False)
+    assert waited.returncode == 1
+    show(site, "/dev/full")
+    site.holds[-1].send_signal(signal.SIGTERM)
+    site.holds[-1].wait(20)
+    path = site.root / "run" / "llm.state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "home": "a third"}))
+    site.hold()
+    assert site.ready_again(1)["restarts"] == 0
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> Iterator[Path]:
+    """A node that is listed and can't be opened, as one of a container that has lost its devices."""
+    if os.geteuid() != 0:
+        pytest.skip("making device nodes needs root")
+    folder = tmp_path / "refusing"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nodev", "refusing", folder], check=True)
+    try:
+        os.mknod(folder / "node", 0o600 | stat.S_IFCHR, Path("/dev/full").stat().st_rdev)
+        yield folder / "node"
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_access_that_was_lost_is_the_containers_fault_and_waited_for(site: Site, refusing: Path) -> None:
+    unit = boot(site, refusing, with_card(site))
+    assert unit["error"].startswith(
+        f"{site.devices}/xpu5 is listed in this container but opening it is refused (Permission denied): the"
+        " container has lost access to the device, a fault of the container, not of the card"
+    )
+    refused = {"node": f"{site.devices}/xpu5", "error": "Permission denied", "fault": "container"}
+    assert site.verb("status")["access"] == [refused]
+    site.verb("restart", "llm")
+    assert site.reaches("failed")["generation"] == 1
+    show(site, "/dev/zero")  # another device: what was seen of the one before says nothing of it
+    assert site.verb("status")["access"] == []
+    site.verb("restart", "llm")
+    site.ready_again(1)
+
+
+def test_what_has_no_driver_is_not_the_containers_fault(site: Site) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("making device nodes needs root")
+    os.mknod(site.devices / "xpu0", 0o600 | stat.S_IFCHR, os.makedev(511, 0))
+    folder = ["--device-dir", str(site.devices)]
+    assert site.verb("status", *folder)["access"] is None  # nobody tests
+    site.hold()
+    site.supervisor()
+    refused = {"node": f"{site.devices}/xpu0", "error": "No such device or address", "fault": "driver"}
+    assert site.verb("status", *folder)["access"] == [refused]
+    site.start(site.spec(cards=[{**CARD, "minor": 0, "node": "/dev/xpu0"}]))
+    assert "the driver or the card doesn't answer" in site.reaches("failed")["error"]
