@@ -34,17 +34,41 @@ def execute(
     stdin: Annotated[
         bool, typer.Option("--stdin", help="Give it standard input, read to its end first.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start it, print its pids, and let it run on without klops.")
+    ] = False,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log",
+            metavar="PATH",
+            help="With --detach: the file in the container to which its output is added. "
+            "Else a new one below log/ of klops.root.",
+        ),
+    ] = None,
     common: Common,
 ) -> None:
     """Run a command in the container of a host; exits as the command did, or with 125 when klops fails.
 
+    It ends with klops: on Ctrl-C, and by itself when klops or the link is gone.
+
     Example: klops exec p800-01 -- python3 -V
+
+    Example: klops exec p800-01 --detach --log /tmp/bench.log -- python3 bench.py
     """
+    from klops.cli.audited import audited
     from klops.cli.session import open_session
     from klops.errors import UsageError
 
     if tty and (stdin or common.json):
         raise UsageError("--tty goes with neither --stdin nor -o json")
+    if detach and (tty or stdin or on_host):
+        raise UsageError(
+            "--detach goes with none of --tty, --stdin and --host",
+            hint="on a host, systemd-run CMD starts what outlives its caller",
+        )
+    if log is not None and not (detach and log.startswith("/")):
+        raise UsageError("--log is for --detach, and takes a path of the container from / on")
     session = open_session(common)
     names = session.select([host])
     if tty and len(names) > 1:
@@ -54,11 +78,16 @@ def execute(
     if common.check:
         _announce(session, names, command)
         raise typer.Exit(0)
-    if tty:
-        raise typer.Exit(_interactive(session, names[0], settings, command, on_host))
-    if len(names) == 1 and not common.json:
-        raise typer.Exit(_pass_through(session, names[0], settings, command, on_host, given))
-    raise typer.Exit(_collect(session, names, settings, command, on_host, given))
+    with audited(session, "exec", names, {"command": command, "on_host": on_host}):
+        if detach:
+            from klops.cli.detached import run_detached
+
+            raise typer.Exit(run_detached(session, names, settings, command, log))
+        if tty:
+            raise typer.Exit(_interactive(session, names[0], settings, command, on_host))
+        if len(names) == 1 and not common.json:
+            raise typer.Exit(_pass_through(session, names[0], settings, command, on_host, given))
+        raise typer.Exit(_collect(session, names, settings, command, on_host, given))
 
 
 @host_command_without("check", "diff", "forks", "output", "yes")
@@ -67,6 +96,7 @@ def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) 
 
     Example: klops shell p800-01
     """
+    from klops.cli.audited import audited
     from klops.cli.session import open_session
     from klops.errors import UsageError
 
@@ -78,7 +108,8 @@ def shell(host: HostArgument, *, on_host: OnHostOption = False, common: Common) 
     session = open_session(common)
     name = session.one(host)
     settings = {name: session.settings(name)}
-    raise typer.Exit(_interactive(session, name, settings, list(LOGIN_SHELL), on_host))
+    with audited(session, "shell", [name], {"on_host": on_host}):
+        raise typer.Exit(_interactive(session, name, settings, list(LOGIN_SHELL), on_host))
 
 
 def _announce(session: Session, names: list[str], command: list[str]) -> None:

@@ -2,11 +2,13 @@
 
 ``docker exec`` alone can't be trusted with ends: its status 1 or 126 may be docker's or the command's, and
 the command outlives a client that is interrupted or killed. So the same opening line as everywhere tells
-whether the command began, and gives its identity in the container, by which it is ended.
+whether the command began, and gives its identity in the container, by which it is ended. When nobody is left
+to end it, it ends by itself: see :mod:`klops.remote.insidescripts`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ from klops.errors import (
     Interrupted,
     KlopsError,
 )
-from klops.remote import placing, script
+from klops.remote import insidescripts, placing, script
 from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply, Stream
 from klops.remote.shell import END_TIMEOUT, Capture, finish, title
 
@@ -51,9 +53,8 @@ class ContainerRemote(Remote):
             return {}
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
-        rc = self._frame(
-            "reads", script.EVAL_ALL, marker, script.batch_script(scripts, marker), out, err, timeout
-        )
+        text = insidescripts.guarded(script.batch_lines(scripts, marker), marker, 0)
+        rc = self._frame("reads", marker, text, b"", out, err, timeout)
         try:
             answers = script.batch_replies(out.data, err.data, marker, len(scripts))
         except script.IncompleteError as e:
@@ -89,6 +90,54 @@ class ContainerRemote(Remote):
     ) -> int:
         """Run one command, handing over its output as it comes."""
         return self._command(argv, stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin)
+
+    def launch(
+        self, argv: Sequence[str], *, log: str, env: Mapping[str, str] | None = None
+    ) -> script.Identity:
+        """Start one command that outlives the call, the link and klops; its identity in the container.
+
+        It has a session of its own and no input. What it says is added to the file ``log`` of the container,
+        which is made with mode 0600. Raises :class:`CommandFailed` when it can't be started; what goes wrong
+        from then on is told by the log.
+        """
+        file = f"{log}.{secrets.token_hex(8)}"
+        text = insidescripts.launch_script(argv, file, log=log, env=env)
+        prepare = ["sh", "-c", insidescripts.PREPARE, "sh", argv[0], log, file]
+        try:
+            self.run(prepare, stdin=text, env=env)
+        except CommandFailed as e:
+            if e.code != CommandFailed.code:
+                raise
+            hint = e.hint or f"can {log} be written in the container? Its folder has to be there"
+            said = f"{self._place}: {title(argv)} can't be started: {e.stderr or e.message}"
+            raise e.but(message=said, hint=hint) from e
+        try:
+            self._exec_detached(["sh", file])
+            return self._launched(self, file, insidescripts.TELL_TRIES)
+        except BaseException:
+            # whether it runs is not known: what isn't told to the caller must not stay
+            with contextlib.suppress(KlopsError):
+                self._end(self._launched(self.clone(), file, 1))
+            raise
+
+    def _exec_detached(self, argv: Sequence[str]) -> None:
+        # prints nothing but errors: the process itself has to say who it is
+        done = self._inner.run([*self._docker, "exec", "-d", self.container, *argv], check=False)
+        if done.rc:
+            raise self._refused(done.error_text.strip(), done.rc)
+
+    def _launched(self, remote: Remote, file: str, tries: int) -> script.Identity:
+        tell = ["sh", "-c", insidescripts.TELL, "sh", file, str(tries)]
+        done = remote.run(tell, check=False)
+        numbers = done.text.split()
+        if done.rc or len(numbers) != 3:
+            raise CommandFailed(
+                f"{self._place}: what docker exec -d started did not say who it is:"
+                f" {done.error_text.strip() or 'no output'}",
+                hint="it is ended again; is the disk of the container full, or the host too busy?",
+            )
+        pid, group, start = map(int, numbers)
+        return script.Identity(pid, group, start)
 
     def put(
         self, data: bytes, path: str, *, mode: int = 0o644, owner: str = "", unless_changed: str = ""
@@ -134,24 +183,26 @@ class ContainerRemote(Remote):
         keep_stdin: bool = False,
     ) -> int:
         marker = secrets.token_hex(16)
-        text = script.command_script(argv, marker, cwd=cwd, env=env)
-        shell = script.eval_first(len(text)) if stdin or keep_stdin else script.EVAL_ALL
-        return self._frame(
-            title(argv), shell, marker, text + stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin
-        )
+        if keep_stdin:
+            text = script.command_script(argv, marker, cwd=cwd, env=env)
+        else:
+            text = insidescripts.guarded_command(argv, marker, len(stdin), cwd=cwd, env=env)
+        return self._frame(title(argv), marker, text, stdin, on_stdout, on_stderr, timeout)
 
     def _frame(
         self,
         what: str,
-        shell: Sequence[str],
         marker: str,
+        text: bytes,
         stdin: bytes,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
-        *,
-        keep_stdin: bool = False,
     ) -> int:
+        """Have a shell in the container carry out a script; its exit status.
+
+        Its standard input stays open after ``stdin``: the script, or its command, ends with it.
+        """
         out, err = script.Opening(marker), script.Opening(marker)
 
         def take_out(data: bytes) -> None:
@@ -166,16 +217,15 @@ class ContainerRemote(Remote):
 
         try:
             rc = self._inner.stream(
-                self._exec(shell),
+                self._exec(script.eval_first(len(text))),
                 on_stdout=take_out,
                 on_stderr=take_err,
-                stdin=stdin,
+                stdin=text + stdin,
                 timeout=timeout,
-                keep_stdin=keep_stdin,
+                keep_stdin=True,
             )
         except ConnectionLost as e:
-            running = f"; in container {self.container} it may still run" if out.seen else ""
-            raise ConnectionLost(f"{e.message}{running}", hint=e.hint) from e
+            raise ConnectionLost(f"{e.message}{self._left_alone(out.identity)}", hint=e.hint) from e
         except CommandTimeout as e:
             left = self._end(out.identity)
             message = (
@@ -245,7 +295,14 @@ class ContainerRemote(Remote):
                 self._exec(script.EVAL_ALL), stdin=script.end_script(who), timeout=END_TIMEOUT, check=False
             )
         except KlopsError as e:
-            return f"; process {who.pid} of the container may still run ({e.message})"
-        return (
-            "" if done.rc == 0 else f"; process {who.pid} of the container could not be ended and still runs"
-        )
+            return f"; {self._named(who)} may still run ({e.message})"
+        return "" if done.rc == 0 else f"; {self._named(who)} could not be ended and still runs"
+
+    def _left_alone(self, who: script.Identity | None) -> str:
+        """What to say of a command that can't be reached any more."""
+        if who is None:
+            return ""
+        return f"; {self._named(who)} ends by itself when the host sees that the link is gone"
+
+    def _named(self, who: script.Identity) -> str:
+        return f"process {who.pid} (start {who.start}) of container {self.container}"

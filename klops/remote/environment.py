@@ -40,6 +40,11 @@ class EnvironmentRead(Read):
         return self.read.looks
 
     @property
+    def engine(self) -> tuple[str, ...]:
+        """As the read inside."""
+        return self.read.engine
+
+    @property
     def script(self) -> str:
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in self.variables)
         return exports + self.read.script

@@ -12,6 +12,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from klops.commands.docker import prefix_of
 from klops.commands.listing import STAT_LINE
 from klops.commands.readonly import refusal
 
@@ -40,6 +41,11 @@ class Read(abc.ABC):
         """Paths that the answer depends on; one that ends with a slash: and on all that is below it."""
         fields = vars(self)
         return (*(fields[name] for name in ("path", "other") if name in fields), *fields.get("paths", ()))
+
+    @property
+    def engine(self) -> tuple[str, ...]:
+        """How docker is called in it; () when it isn't."""
+        return tuple(vars(self).get("docker", ()))
 
 
 @dataclass(frozen=True)
@@ -273,6 +279,10 @@ class CommandRead(Read):
             raise ValueError(f"not a read: {shlex.join(self.argv)}: {why}")
 
     @property
+    def engine(self) -> tuple[str, ...]:
+        return prefix_of(self.argv)
+
+    @property
     def script(self) -> str:
         return shlex.join(self.argv)
 
@@ -286,6 +296,10 @@ class FirstRead(Read):
     @property
     def looks(self) -> tuple[str, ...]:
         return tuple(path for option in self.options for path in option.looks)
+
+    @property
+    def engine(self) -> tuple[str, ...]:
+        return next((option.engine for option in self.options if option.engine), ())
 
     @property
     def script(self) -> str:

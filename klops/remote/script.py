@@ -60,6 +60,14 @@ class IncompleteError(Exception):
     """The answer to a batch ended before its last section."""
 
 
+def framed(marker: str, lines: str) -> bytes:
+    """A script of these lines: it first says, on both streams, that it began and who carries it out."""
+    text = "{\n" + _opening(marker) + lines + "}"
+    if "\0" in text:
+        raise ValueError("a command can't contain a zero byte")
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _opening(marker: str) -> str:
     return (
         "read -r _k 2>/dev/null </proc/$$/stat && set -- $_k\n"
@@ -73,21 +81,27 @@ def command_script(
     argv: Sequence[str], marker: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None
 ) -> bytes:
     """The script that runs one command. Values of ``env`` travel in it, never in an argv of the wrapper."""
+    # the shell stays: it turns a signal into 128 + n, and is there to be ended with its group
+    return framed(marker, f"( {command_lines(argv, cwd=cwd, env=env)} )\nexit $?\n")
+
+
+def command_lines(
+    argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
+) -> str:
+    """The lines by which a shell becomes a command."""
     if not argv:
         raise ValueError("empty command")
-    lines = []
-    for name, value in (env or {}).items():
+    folder = "" if cwd is None else f"cd -- {shlex.quote(cwd)} || exit 126\n"
+    # exec, so that a program is meant and never a builtin of the same name
+    return export_lines(env) + folder + f"exec {shlex.join(argv)}"
+
+
+def export_lines(env: Mapping[str, str] | None) -> str:
+    """The lines that set environment variables."""
+    for name in env or {}:
         if not _NAME.match(name):
             raise ValueError(f"not a name of an environment variable: {name!r}")
-        lines.append(f"export {name}={shlex.quote(value)}\n")
-    if cwd is not None:
-        lines.append(f"cd -- {shlex.quote(cwd)} || exit 126\n")
-    # the shell stays: it turns a signal into 128 + n, and is there to be ended with its group. exec, so that
-    # a program is meant and never a builtin of the same name.
-    text = "{\n" + _opening(marker) + "".join(lines) + f"( exec {shlex.join(argv)} )\nexit $?\n}}"
-    if "\0" in text:
-        raise ValueError("a command can't contain a zero byte")
-    return text.encode("utf-8", "surrogateescape")
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (env or {}).items())
 
 
 def distinct(reads: Sequence[Read]) -> list[str]:
@@ -96,19 +110,23 @@ def distinct(reads: Sequence[Read]) -> list[str]:
 
 
 def batch_script(scripts: Sequence[str], marker: str) -> bytes:
-    """The script that carries out reads, each in a subshell of its own with empty input.
+    """The script that carries out reads, each in a subshell of its own with empty input."""
+    return framed(marker, batch_lines(scripts, marker) + "exit 0\n")
+
+
+def batch_lines(scripts: Sequence[str], marker: str) -> str:
+    """The lines of it.
 
     Both streams go through dd, which makes large blocks of many small pieces: each piece would be a packet of
     its own on the wire, and packets are what a run over many hosts costs.
     """
-    parts = ["{\n", _opening(marker), f"_h() {{ printf '\\n@@%s %s\\n' {marker} \"$*\"; }}\n"]
+    parts = [f"_h() {{ printf '\\n@@%s %s\\n' {marker} \"$*\"; }}\n"]
     parts.append("exec 4>&1\n{ {\n")
     for index, script in enumerate(scripts):
         parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null\n")
         parts.append(f"_r=$?; _h E {index} $_r; _h E {index} $_r >&2\n")
     parts.append(f"}} 2>&3 3>&- 4>&- | {_BLOCKS} 2>/dev/null >&4; }} 3>&1 | {_BLOCKS} >&2 2>/dev/null\n")
-    parts.append("exit 0\n}")
-    return "".join(parts).encode("utf-8", "surrogateescape")
+    return "".join(parts)
 
 
 def batch_replies(stdout: bytes, stderr: bytes, marker: str, count: int) -> list[Reply]:
@@ -178,6 +196,7 @@ def end_script(who: Identity) -> bytes:
     The group is signalled only while the shell that leads it is the one that was started: same pid, same
     start time. When that shell is gone the command is over, and nobody is signalled. Where the command itself
     went through sudo, its processes are another user's; they are reached through sudo too.
+    Command lines of the group as it was before are its output: what was waited for is among them.
     """
     # group 0 is one of another pid namespace, which can't be named from here: the shell alone then
     target = f"-- -{who.group}" if who.group > 1 else str(who.pid)
@@ -191,9 +210,17 @@ there() {{
   done
   return 1
 }}
+tell() {{
+  for f in /proc/[0-9]*/stat; do
+    read -r s 2>/dev/null <"$f" || continue
+    set -- ${{s##*) }}
+    [ "$3" = {who.group or who.pid} ] && tr '\\0' ' ' 2>/dev/null <"${{f%stat}}cmdline" && echo
+  done
+}}
 signal() {{ kill -s "$1" {target} 2>/dev/null; }}
 wait_for() {{ n=0; while there; do n=$((n+1)); [ $n -gt "$1" ] && return 1; sleep 0.1; done; }}
 is_it || exit 0
+tell
 signal TERM; wait_for 20 && exit 0
 signal KILL; wait_for 10 && exit 0
 sudo -n kill -s KILL {target} 2>/dev/null; wait_for 10

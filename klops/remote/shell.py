@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from klops.commands.docker import prefix_of
 from klops.errors import (
     CommandFailed,
     CommandTimeout,
@@ -21,6 +22,7 @@ from klops.remote import placing, script
 from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply
 from klops.remote.become import Become, BecomeGate, become_argv, become_error
 from klops.remote.drain import BytesInput, CancelledError, Input, LinkLostError, Pipes, TimedOutError, drain
+from klops.remote.enginewatch import EngineWatch, hanging, waiting
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
@@ -73,14 +75,15 @@ class ShellRemote(Remote):
         scripts = script.distinct(reads)
         if not scripts:
             return {}
-        replies = dict(zip(scripts, self._batch(scripts, timeout), strict=True))
+        engine = next((read.engine for read in reads if read.engine), ())
+        replies = dict(zip(scripts, self._batch(scripts, timeout, engine), strict=True))
         return {read.key: replies[read.script] for read in reads}
 
-    def _batch(self, scripts: Sequence[str], timeout: float | None) -> list[Reply]:
+    def _batch(self, scripts: Sequence[str], timeout: float | None, engine: Sequence[str]) -> list[Reply]:
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
         text = script.batch_script(scripts, marker)
-        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout)
+        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout, engine)
         try:
             return script.batch_replies(out.data, err.data, marker, len(scripts))
         except script.IncompleteError as e:
@@ -157,7 +160,8 @@ class ShellRemote(Remote):
         else:
             shell = script.eval_first(len(text))
             source = Chained(BytesInput(text), source)
-        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout)
+        engine = prefix_of(argv)
+        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout, engine)
 
     def _frame(
         self,
@@ -168,9 +172,14 @@ class ShellRemote(Remote):
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
+        engine: Sequence[str],
     ) -> int:
-        """Start a shell, take the noise off, serve it, and end it when it has to be ended."""
+        """Start a shell, take the noise off, serve it, and end it when it has to be ended.
+
+        ``engine`` is how docker is called in it, () when it isn't.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
+        watch = EngineWatch(self, engine) if engine else None
         out, err = script.Opening(marker), script.Opening(marker)
         gate = None
         if self.become.wanted:
@@ -180,6 +189,8 @@ class ShellRemote(Remote):
         def take_out(data: bytes) -> None:
             rest = out.feed(data)
             if rest:
+                if watch:
+                    watch.heard()
                 on_stdout(rest)
 
         def take_err(data: bytes) -> None:
@@ -199,12 +210,18 @@ class ShellRemote(Remote):
                     take_out,
                     take_err,
                     deadline=deadline,
-                    cancelled=lambda: self._cancelled or (gate is not None and gate.refused),
+                    cancelled=lambda: (
+                        self._cancelled
+                        or (gate is not None and gate.refused)
+                        or (watch is not None and watch.hangs())
+                    ),
                 )
             except BaseException as e:
-                raise self._ended(e, what, out, gate, timeout) from e
+                raise self._ended(e, what, out, gate, timeout, watch) from e
             finally:
                 pipes.close()
+                if watch:
+                    watch.close()
             if not out.seen:
                 # sshd and the login shell complain on one stream each, and either may hold the reason
                 said = (noise.decode("utf-8", "replace").strip() for noise in (out.noise, err.noise))
@@ -230,6 +247,7 @@ class ShellRemote(Remote):
         out: script.Opening,
         gate: BecomeGate | None,
         timeout: float | None,
+        watch: EngineWatch | None,
     ) -> BaseException:
         """End the command on the host and say, as an exception, how that went."""
         if isinstance(why, LinkLostError):
@@ -237,7 +255,12 @@ class ShellRemote(Remote):
             return ConnectionLost(f"{self.name}: connection lost during {what}: {why}{running}")
         if gate is not None and gate.refused:
             return become_error(self.name, "sudo did not take the password", 1)
-        left = self._end(out.identity)
+        left, ran = self._end(out.identity)
+        if isinstance(why, CancelledError) and watch is not None and watch.hung and not self._cancelled:
+            return watch.error(what, left)
+        if isinstance(why, TimedOutError) and watch is not None and waiting(ran):
+            # an engine may tell its version and be stuck in the rest
+            return hanging(self.name, f"`{waiting(ran)}` got no answer within {timeout:g} s{left}")
         if isinstance(why, TimedOutError):
             return CommandTimeout(
                 f"{self.name}: {what} did not end within {timeout:g} s{left or ', and was ended'}", rc=124
@@ -246,16 +269,19 @@ class ShellRemote(Remote):
             return Interrupted(f"{self.name}: {what} was interrupted{left}")
         return why
 
-    def _end(self, who: script.Identity | None) -> str:
-        """End one command by its identity; "" when nothing of it is left, else what to say about it."""
+    def _end(self, who: script.Identity | None) -> tuple[str, list[str]]:
+        """End one command by its identity: "" when nothing of it is left, else what to say about it.
+
+        Beside that, the command lines that ran until then.
+        """
         if who is None or not who.start:
-            return ""
+            return "", []
         try:
             return self._end_now(who)
         except (HostUnreachable, TimedOutError, LinkLostError, KlopsError) as e:
-            return f"; process {who.pid} may still run there ({e or 'no answer'})"
+            return f"; process {who.pid} may still run there ({e or 'no answer'})", []
 
-    def _end_now(self, who: script.Identity) -> str:
+    def _end_now(self, who: script.Identity) -> tuple[str, list[str]]:
         shell = list(script.EVAL_ALL)
         source: Input = BytesInput(script.end_script(who))
         gate = None
@@ -264,6 +290,7 @@ class ShellRemote(Remote):
             shell = become_argv(shell, self.become, gate)
         pipes = self._open(shell)
         self._count()
+        out = Capture(OUTPUT_LIMIT)
         try:
 
             def take_err(data: bytes) -> None:
@@ -273,14 +300,15 @@ class ShellRemote(Remote):
             rc = drain(
                 pipes,
                 source,
-                lambda _: None,
+                out,
                 take_err,
                 deadline=time.monotonic() + END_TIMEOUT,
                 cancelled=lambda: False,
             )
         finally:
             pipes.close()
-        return "" if rc == 0 else f"; process {who.pid} could not be ended and still runs there"
+        left = "" if rc == 0 else f"; process {who.pid} could not be ended and still runs there"
+        return left, out.data.decode("utf-8", "replace").splitlines()
 
 
 class Chained:
