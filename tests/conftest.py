@@ -1,12 +1,24 @@
-"""What the suite counts, gathered from all processes that run its tests and printed at the end."""
+"""What all tests share: the counts of the suite, gathered from all processes that run it, printed at the
+end; and no audit log in the home of whoever runs it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from klops.ui.auditfile import OFF, VARIABLE
 from tests.oracle import tally
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_audit_log() -> Iterator[None]:
+    """For this process and all that it starts; who tests the log names a file of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, OFF)
+        yield
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

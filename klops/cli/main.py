@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from klops import __version__
-from klops.cli import demo, hosts, inside, inventory, lifecycle, logs, look, play, schema
-from klops.cli.arguments import usage_hint, verbosity, wants_json
+from klops.cli import demo, hosts, inside, inventory, lifecycle, lock, logs, look, play, schema
+from klops.cli.arguments import typed, usage_hint, verbosity, wants_json
 from klops.errors import Interrupted, KlopsError, UsageError
 from klops.secret import Redactor
 
@@ -62,6 +62,7 @@ app.command()(inside.shell)
 app.command()(play.play)
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(hosts.app, name="hosts")
+app.add_typer(lock.app, name="lock")
 app.command()(demo.demo)
 app.command()(schema.schema)
 
@@ -112,6 +113,7 @@ def _signals() -> Iterator[None]:
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name); returns the exit status."""
     redactor = Redactor()
+    typed.set(tuple(argv))
     json = wants_json(argv)
     own_failure = EXEC_FAILED if argv[:1] == ["exec"] else None
     try:

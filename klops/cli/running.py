@@ -30,8 +30,12 @@ def run_playbook(
 
     Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
     """
+    from klops.cli.arguments import masked, typed
     from klops.inventory import default_sources
     from klops.playbook.plays.run import RunOptions
+    from klops.remote.lock import LockOwner
+    from klops.ui.audit import AuditSink
+    from klops.ui.auditfile import AuditFile
     from klops.ui.terminal import TerminalSink
 
     common = session.common
@@ -50,8 +54,11 @@ def run_playbook(
     sink = TerminalSink(
         session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
     )
+    who = LockOwner.here()
+    argv = masked(typed.get(), session.redactor)
+    noting = AuditSink(AuditFile(session.redactor), argv, who.who, who.origin)
     try:
-        return _run(session, path, options, [sink])
+        return _run(session, path, options, [sink, noting])
     finally:
         sink.close()
 

@@ -16,11 +16,15 @@ class Event:
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """A playbook starts: its file (and whether it is the user's or the shipped one), hosts, check mode."""
+    """A playbook starts: its file (and whether it is the user's or the shipped one), hosts, check mode.
+
+    ``run`` is the run's name, as locks and the audit logs of hosts have it.
+    """
 
     playbook: str
     hosts: tuple[str, ...]
     check: bool
+    run: str = ""
 
 
 @dataclass(frozen=True)

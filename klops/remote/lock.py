@@ -2,7 +2,8 @@
 
 ``ROOT/lock`` is one line of JSON: ``{"schema": 1, "who", "from", "run", "boot_id", "expires", "taken"}``.
 ``expires`` is in seconds of host uptime, so no clock needs to be right; after a reboot the boot id differs.
-Expired, or of another boot, is dead: taken over, with a line in ``ROOT/audit.jsonl``.
+Expired, or of another boot, is dead: taken over, with a line in ``ROOT/audit.jsonl``. So are noted there the
+beginning and the end of the run that holds it, by the commands that take it and give it back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.log import get_logger
-from klops.remote import whoami
+from klops.remote import audit, lockscripts, whoami
 from klops.remote.base import Remote, Reply
 
 SCHEMA = 1
@@ -28,9 +29,6 @@ LIFETIME = 60
 RENEWAL = 20.0
 #: Seconds to connect to a host that may be down, to give its lock back.
 SHORT_TRY = 2.0
-#: Exit statuses of the scripts below.
-_HELD = 17
-_NOT_OURS = 18
 #: What commands say when there is no room, for this user or for anybody.
 _FULL = ("No space left on device", "Disk quota exceeded")
 
@@ -47,6 +45,10 @@ class LockOwner:
     def here(cls, run: str = "") -> LockOwner:
         """This user on this machine."""
         return cls(whoami.user(), socket.gethostname(), run or secrets.token_hex(8))
+
+    def as_json(self) -> dict[str, str]:
+        """As it stands in a lock and in the lines of an audit log."""
+        return {"who": self.who, "from": self.origin, "run": self.run}
 
 
 @dataclass(frozen=True)
@@ -104,74 +106,10 @@ def read_lock(reply: Reply) -> LockInfo | None:
     return parse_lock(reply.text) if reply.ok else None
 
 
-# $1 root, $2 head of the document (who, from, run), $3 lifetime.
-# make_lock: 0 made, 74 no room, else there is one.
-# The messages of commands are looked at, so they are asked for in English. Written by cat: a shell's own
-# printf may say "I/O error" of a full disk.
-_TAKE = r"""
-export LC_ALL=C
-root=$1 lock=$1/lock
-( umask 022; mkdir -p -- "$root" ) || exit 73
-read -r up idle </proc/uptime && read -r boot </proc/sys/kernel/random/boot_id || exit 74
-whole=${up%%.*}
-doc="$2, \"boot_id\": \"$boot\", \"expires\": $((whole + $3)).${up##*.}, \"taken\": $(date +%s)}"
-umask 022
-make_lock() { ( set -C; { printf '%s\n' "$doc" | cat || { rm -f -- "$lock"; exit 74; }; } >"$lock" ); }
-"""
-# Prints boot id and uptime, then the lock that was found.
-_ACQUIRE = (
-    _TAKE
-    + r"""
-why=$(make_lock 2>&1)
-case $? in 0) exit 0 ;; 74) echo "$why" >&2; exit 74 ;; esac
-[ -e "$lock" ] || {
-    case $why in *"No space left"*|*"quota exceeded"*) echo "$why" >&2; exit 74 ;; esac
-    [ -w "$root" ] || { echo "$why" >&2; exit 74; }
-}
-echo "$boot $up"
-[ -s "$lock" ] || find "$lock" -mmin +1 2>/dev/null | sed 's/.*/{"abandoned": true}/'
-cat -- "$lock" 2>/dev/null
-exit 17
-"""
-)
-# $4 the content that was judged dead, $5 the audit line. One at a time, behind a folder that only one can
-# make: otherwise the second would replace the lock that the first has just made. There is always a lock, so
-# whoever comes along meanwhile doesn't get it without a line in the audit file. A folder left by a crash goes
-# after a minute. An owner who comes back to life meanwhile finds at his next renewal that he lost the lock.
-# The audit file may be another user's: the lock is ours all the same, and why nothing was noted is printed.
-_TAKE_OVER = (
-    _TAKE
-    + r"""
-guard=$lock.takeover
-find "$guard" -prune -mmin +1 -exec rmdir -- {} \; 2>/dev/null
-why=$(mkdir -- "$guard" 2>&1) || case $why in
-*"File exists"*) exit 17 ;;
-*) echo "$why" >&2; exit 74 ;;
-esac
-trap 'rm -f -- "$lock.$$"; rmdir -- "$guard"' EXIT
-trap 'exit 143' HUP INT TERM
-[ "$(cat -- "$lock" 2>/dev/null)" = "$4" ] || exit 17
-printf '%s\n' "$doc" | cat >"$lock.$$" && mv -f -- "$lock.$$" "$lock" || exit 74
-( printf '%s\n' "$5" >>"$root/audit.jsonl" ) 2>&1
-exit 0
-"""
-)
-_RENEW = (
-    _TAKE
-    + r"""
-grep -qF -- "\"run\": \"$4\"" "$lock" 2>/dev/null || exit 18
-printf '%s\n' "$doc" >"$lock.$4" && mv -f -- "$lock.$4" "$lock"
-"""
-)
-_RELEASE = r"""
-grep -qF -- "\"run\": \"$2\"" "$1/lock" 2>/dev/null || exit 18
-rm -f -- "$1/lock"
-"""
-
-
 class HostLock:
     """The lock of one host for one run. A context manager; renewed by a thread while it is held.
 
+    ``notes``: what is noted on the host when it is taken and when it is given back; None: nothing.
     ``on_lost`` is called, from that thread, when the lock is found to be somebody else's, or could not be
     renewed until it expired.
     """
@@ -182,6 +120,7 @@ class HostLock:
         root: str,
         *,
         who: LockOwner,
+        notes: audit.RunNotes | None = None,
         on_lost: Callable[[KlopsError], None] | None = None,
         lifetime: int = LIFETIME,
         renewal: float = RENEWAL,
@@ -189,6 +128,10 @@ class HostLock:
         self._remote = remote
         self._root = root
         self._who = who
+        self._notes = notes
+        #: a line could not be written, and that was said
+        self._unnoted = False
+        self._began = False
         self._on_lost = on_lost
         self._lifetime = lifetime
         self._renewal = renewal
@@ -208,14 +151,15 @@ class HostLock:
         """
         # again: a dead lock may change hands between the look and the take-over
         for _ in range(3):
-            rc, said = self._script(_ACQUIRE, str(self._lifetime))
+            rc, said = self._script(lockscripts.ACQUIRE, str(self._lifetime), self._begin())
             if rc == 0:
+                self._complain(said)
                 break
             if self._is_our_run(said):
                 if not self.held:
                     return
                 # it was paused for a restart that did not come
-                rc, _ = self._script(_RENEW, str(self._lifetime), self._who.run)
+                rc, _ = self._script(lockscripts.RENEW, str(self._lifetime), self._who.run)
                 if rc == 0:
                     break
             elif self._judge(said):
@@ -224,7 +168,7 @@ class HostLock:
             raise LockHeld(
                 f"{self._remote.name}: others are after the lock too", hint="try again in a moment"
             )
-        self.held = True
+        self.held = self._began = True
         self._paused = False
         self._over.clear()
         self._keeper = self._remote.clone()
@@ -241,7 +185,13 @@ class HostLock:
             if self._paused:
                 # the host may be down, and whoever ends a run in the middle of that doesn't want to wait
                 self._remote.renew(SHORT_TRY)
-            self._run(_RELEASE, self._root, self._who.run)
+            rc, complaint = self._run(lockscripts.RELEASE, self._root, self._who.run, self._end())
+            self._complain(complaint)
+            if rc == lockscripts.NOT_OURS:
+                get_logger(__name__).warning(
+                    "the lock was lost before the run ended: somebody took it over, or broke it",
+                    host=self._remote.name,
+                )
 
     def _end_renewal(self) -> None:
         self._over.set()
@@ -259,9 +209,9 @@ class HostLock:
             return
         self._end_renewal()
         self._paused = True
-        rc, _ = self._script(_RENEW, str(int(seconds) + self._lifetime), self._who.run)
-        if rc == _NOT_OURS:
-            lost = LockHeld(f"{self._remote.name}: somebody else took the lock over")
+        rc, _ = self._script(lockscripts.RENEW, str(int(seconds) + self._lifetime), self._who.run)
+        if rc == lockscripts.NOT_OURS:
+            lost = self._taken()
             self._report(lost)
             raise lost
 
@@ -308,28 +258,38 @@ class HostLock:
             raise LockHeld(
                 f"{self._remote.name}: {found.who} on {found.origin} is changing this host since {since}"
                 f" (run {found.run}, renewed; expires in {left:.0f} s unless renewed again)",
-                hint="wait for that run to end; a lock whose owner died is free after a minute",
+                hint="wait for that run to end; a lock whose owner died is free after a minute:"
+                f" klops lock status {self._remote.name}",
             )
-        audit = {
-            "time": time.time(),
-            "event": "lock-taken-over",
-            "who": self._who.who,
-            "from": self._who.origin,
-            "run": self._who.run,
-            "previous": found.as_json() if found else None,
-            "reason": "another boot" if found and found.boot_id != boot_id else "expired",
-        }
+        reason = "unfinished" if found is None else "another boot" if found.boot_id != boot_id else "expired"
+        taken = {"previous": found.as_json() if found else None, "reason": reason}
+        line = audit.body("lock-taken-over", self._who.as_json(), taken)
         body = content if found else ""
-        rc, complaint = self._script(_TAKE_OVER, str(self._lifetime), body, json.dumps(audit))
-        if rc == 0 and complaint.strip():
+        rc, complaint = self._script(lockscripts.TAKE_OVER, str(self._lifetime), body, line, self._begin())
+        if rc == 0:
+            self._complain(complaint, previous=taken["previous"])
+        return rc == 0
+
+    def _begin(self) -> str:
+        """The line of the run's beginning; "" where it has begun already, as after a restart of the host."""
+        if self._notes is None or self._began:
+            return ""
+        return audit.body("run-begun", self._who.as_json(), self._notes.begun)
+
+    def _end(self) -> str:
+        return audit.body("run-ended", self._who.as_json(), self._notes.ended()) if self._notes else ""
+
+    def _complain(self, why: str, **more: Any) -> None:
+        """Say, once, that nothing could be noted."""
+        if why.strip() and not self._unnoted:
+            self._unnoted = True
             get_logger(__name__).warning(
-                "a dead lock was taken over, which could not be noted",
+                "what is done there can't be noted",
                 host=self._remote.name,
                 file=f"{self._root}/audit.jsonl",
-                why=complaint.strip(),
-                previous=audit["previous"],
+                why=why.strip(),
+                **more,
             )
-        return rc == 0
 
     def _pause(self) -> bool:
         time.sleep(0.2)
@@ -341,7 +301,9 @@ class HostLock:
         while not self._over.wait(wait):
             wait = self._renewal
             try:
-                rc, _ = self._script(_RENEW, str(self._lifetime), self._who.run, remote=self._keeper)
+                rc, _ = self._script(
+                    lockscripts.RENEW, str(self._lifetime), self._who.run, remote=self._keeper
+                )
             except KlopsError as e:
                 if time.monotonic() >= until:
                     return self._report(
@@ -349,10 +311,19 @@ class HostLock:
                     )
                 wait = min(2.0, self._renewal)
                 continue
-            if rc == _NOT_OURS:
-                return self._report(LockHeld(f"{self._remote.name}: somebody else took the lock over"))
+            if rc == lockscripts.NOT_OURS:
+                return self._report(
+                    LockHeld(f"{self._remote.name}: somebody else took the lock over, or broke it")
+                )
             until = time.monotonic() + self._lifetime
         return None
+
+    def _taken(self) -> LockHeld:
+        name = self._remote.name
+        return LockHeld(
+            f"{name}: somebody else took the lock over, or broke it",
+            hint=f"klops lock status {name} shows who has it; the next run completes what this one began",
+        )
 
     def _report(self, why: KlopsError) -> None:
         self.held = False
@@ -361,12 +332,12 @@ class HostLock:
             self._on_lost(why)
 
     def _script(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
-        head = {"schema": SCHEMA, "who": self._who.who, "from": self._who.origin, "run": self._who.run}
+        head = {"schema": SCHEMA, **self._who.as_json()}
         return self._run(text, self._root, json.dumps(head)[:-1], *args, remote=remote)
 
     def _run(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
         done = (remote or self._remote).run(["sh", "-c", text, "klops-lock", *args], timeout=20, check=False)
-        if done.rc in (0, _HELD, _NOT_OURS):
+        if done.rc in (0, lockscripts.HELD, lockscripts.NOT_OURS):
             return done.rc, done.text
         full = any(text in done.error_text for text in _FULL)
         raise CommandFailed(

@@ -114,7 +114,7 @@ def next_command(error: KlopsError, host: str) -> str:
         "host-key": f"klops hosts trust {host}",
         "unreachable": f"klops exec --host {host} -- true",
         "connection-lost": f"klops status {host}",
-        "lock-held": f"klops status {host}",
+        "lock-held": f"klops lock status {host}",
         "timeout": f"klops status {host}",
         "agent": f"klops logs {host}",
         "command-failed": f"klops status {host}",

@@ -63,6 +63,22 @@ def lock_line(lock: Any) -> str:
     return f"lock: {lock}"
 
 
+def inside_line(cards: Sequence[Mapping[str, Any]]) -> str:
+    """What the container calls the cards that have another name or number there; "" when none has."""
+    other = [
+        f"host {card.get('index')} = container {card.get('container_index')}"
+        f" ({str(card.get('container_node')).rpartition('/')[2]})"
+        for card in cards
+        if card.get("container_node") and _called_otherwise(card)
+    ]
+    return f"in the container: {', '.join(other)}" if other else ""
+
+
+def _called_otherwise(card: Mapping[str, Any]) -> bool:
+    names = [str(card.get(key)).rpartition("/")[2] for key in ("node", "container_node")]
+    return card.get("container_index") != card.get("index") or names[0] != names[1]
+
+
 def card_line(cards: Sequence[Mapping[str, Any]]) -> str:
     """Which node each index is, as ``0=xpu3``: `ps` and containers speak of nodes; "" for no cards."""
     nodes = (f"{card.get('index')}={str(card.get('node')).rpartition('/')[2]}" for card in cards)
@@ -128,14 +144,13 @@ def service_table(services: Mapping[str, Mapping[str, Any]], now: float) -> Tabl
 
 def host_view(name: str, status: Mapping[str, Any], *, now: float) -> RenderableType:
     """Everything on one host."""
-    lines = [container_line(status.get("container"))]
-    lines += map(drift_line, (status.get("container") or {}).get("drift") or ())
-    cards = card_line(status.get("cards") or ())
-    if cards:
-        lines.append(cards)
-    lock = lock_line(status.get("lock"))
-    if lock:
-        lines.append(lock)
+    container = status.get("container") or {}
+    lines = [container_line(container)]
+    lines += [f"  {container['note']}"] if container.get("note") else []
+    lines += map(drift_line, container.get("drift") or ())
+    lines += [f"  weaker: {text}" for text in container.get("weaker") or ()]
+    cards = status.get("cards") or ()
+    lines += filter(None, (card_line(cards), inside_line(cards), lock_line(status.get("lock"))))
     if status.get("orphans"):
         lines.append(f"orphans: {status['orphans']} processes of units that run no more")
     services = status.get("services") or {}
@@ -143,6 +158,7 @@ def host_view(name: str, status: Mapping[str, Any], *, now: float) -> Renderable
         Text(printable(name), style="bold"),
         *(Prose(f"  {printable(x)}") for x in lines),
     ]
+    parts += [Prose(printable(f"  container: {text}"), style="red") for text in container.get("faults") or ()]
     if services:
         parts.append(Trimmed(service_table(services, now)))
     else:

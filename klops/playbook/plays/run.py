@@ -13,6 +13,7 @@ from klops.actions.base import Action
 from klops.errors import KlopsError
 from klops.playbook.events import RunFinished, RunStarted, Sink, Warned
 from klops.playbook.model import Playbook
+from klops.playbook.noting import HostNotes
 from klops.playbook.options import RunOptions
 from klops.playbook.plays.fleet import MakeLock, OpenRemote, RunFleet
 from klops.playbook.plays.includes import Includes
@@ -58,11 +59,14 @@ def run(
     plays = select(playbook, inventory, options)
     prepared = prepare(plays, inventory, options.extra_vars, redactor)
     owner = LockOwner.here()
-    own_locks = make_lock or (lambda remote, root: HostLock(remote, root, who=owner))
+    notes = HostNotes(str(playbook.path))
+    own_locks = make_lock or (
+        lambda remote, root: HostLock(remote, root, who=owner, notes=notes.of(remote.name))
+    )
     beside = inventory.beside(playbook.path.parent)
     fleet = RunFleet(beside, prepared.connections, options.extra_vars, open_remote, own_locks, redactor)
     includes = Includes(registry, options.tags, options.skip_tags)
-    return _Run(playbook, prepared, options, sinks, fleet, includes, redactor, owner.run).go()
+    return _Run(playbook, prepared, options, sinks, fleet, includes, redactor, owner.run, notes).go()
 
 
 class _Run:
@@ -76,14 +80,18 @@ class _Run:
         includes: Includes,
         redactor: Redactor,
         run: str,
+        notes: HostNotes,
     ) -> None:
+        self._name = run
+        self._notes = notes
         self._plays = prepared.plays
         self._options = options
         self._fleet = fleet
         self._includes = includes
         names = tuple(dict.fromkeys(host for play in prepared.plays for host in play.selection.hosts))
         self._result = RunResult(str(playbook.path), check=options.check, hosts=names)
-        self._tally = Tally(self._result, sinks, redactor)
+        notes.errors = self._result.errors
+        self._tally = Tally(self._result, [notes, *sinks], redactor)
         self._around = Surroundings(
             playbook.path,
             options.check,
@@ -100,7 +108,8 @@ class _Run:
     def go(self) -> RunResult:
         began = time.monotonic()
         runner = PlayRunner(self._fleet, self._around, self._workers, self._tally, self._includes)
-        self._tally.emit(RunStarted(self._result.playbook, self._result.hosts, self._options.check))
+        check = self._options.check
+        self._tally.emit(RunStarted(self._result.playbook, self._result.hosts, check, self._name))
         try:
             for number, play in enumerate(self._plays, start=1):
                 if not runner.run(play):
@@ -125,6 +134,7 @@ class _Run:
     def _interrupt(self) -> None:
         """End what tasks run on the hosts, and wait until no task is at work any more."""
         self._tally.stop.set()
+        self._notes.interrupted = True
 
         def end_commands() -> None:
             # again and again: a task may be between two commands just now

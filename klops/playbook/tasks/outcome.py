@@ -84,20 +84,23 @@ def planned(
     added: Mapping[str, Any] | None = None,
     message: str | None = None,
 ) -> TaskResult:
-    """A plan that was applied (``added``: what its steps gave), or that is only looked at (``check``)."""
+    """A plan that was applied (``added``: what its steps gave), or that is only looked at (``check``).
+
+    Steps whose effect only shows afterwards may have added that nothing was changed.
+    """
     text = plan.message if message is None else message
+    changes = plan.changes
     if plan.skipped:
         status, text = Status.SKIPPED, text or plan.skipped
     elif check and plan.unknown:
         status, text = Status.UNKNOWN, text or plan.unknown
     else:
-        status = Status.CHANGED if plan.changes else Status.OK
+        changes = () if added and added.get("changed") is False else plan.changes
+        status = Status.CHANGED if changes else Status.OK
     said = {"msg": text} if text else {}
     values = {**flags(status), **said, **plan.result, **(added or {})}
     tentative = check and (plan.foreseen or status in (Status.CHANGED, Status.UNKNOWN))
-    return TaskResult(
-        status, plan.changes, text, values=values, warnings=tuple(warnings), tentative=tentative
-    )
+    return TaskResult(status, changes, text, values=values, warnings=tuple(warnings), tentative=tentative)
 
 
 def merged(items: Sequence[Item], *, looped: bool) -> TaskResult:

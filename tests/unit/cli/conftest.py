@@ -23,6 +23,8 @@ from klops.remote import agentpackage
 #: where this klops is imported from, installed or not
 CHECKOUT = Path(klops.__file__).parent.parent
 MANAGED = {MANAGED_LABEL: "1"}
+#: what, with these labels, tells a container of klops' making from one of an image that has them
+MADE = {"HostConfig": {"LogConfig": {"Config": {"labels": MANAGED_LABEL}}}}
 KEY = "S3cr3t-é\"$x y'z"
 #: `exec` runs the command right here, so "inside the container" is this machine too
 DOCKER = """#!/bin/sh
@@ -73,7 +75,9 @@ class LocalHost:
     def container(self, state: str = "running", *, labels: Mapping[str, str] = MANAGED) -> None:
         """Let there be a container in this state, of klops' making unless ``labels`` say otherwise."""
         config = {"Image": "i", "Labels": dict(labels)}
-        found = [{"Id": "0123456789ab", "Name": "/klops", "State": {"Status": state}, "Config": config}]
+        found = [
+            {**MADE, "Id": "0123456789ab", "Name": "/klops", "State": {"Status": state}, "Config": config}
+        ]
         (self.home / "state.json").write_text(json.dumps(found), "utf-8")
 
     def agent(self) -> None:

@@ -15,10 +15,12 @@ import pytest
 from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
 from klops.remote.base import OnOutput, Reply
 from klops.remote.fake import FakeRemote, reply
-from tests.unit.cli.conftest import CHECKOUT, MANAGED, LocalHost
+from klops.remote.reads import ABSENT
+from tests.unit.cli.conftest import CHECKOUT, MADE, MANAGED, LocalHost
 from tests.waiting import until
 
-RUNNING = json.dumps([{"Id": "1", "State": {"Status": "running"}, "Config": {"Labels": MANAGED}}])
+RUNNING = json.dumps([{**MADE, "Id": "1", "State": {"Status": "running"}, "Config": {"Labels": MANAGED}}])
+NOT_ADOPTED = reply(rc=ABSENT)
 LOG = b"".join(b"%04d line\n" % n for n in range(300))
 
 
@@ -28,7 +30,9 @@ class Link(FakeRemote):
     def __init__(self, begin: int, until: int | None, asked: list[list[str]]) -> None:
         super().__init__("here")
         self.begin, self.until, self.asked = begin, until, asked
-        self.on("inspect", RUNNING).on(" status ", '{"now": 1000.0, "units": {}}')
+        self.on("inspect", RUNNING).on("adopted.json", NOT_ADOPTED).on(
+            " status ", '{"now": 1000.0, "units": {}}'
+        )
 
     def stream(
         self,
@@ -112,7 +116,7 @@ def test_what_time_does_not_heal_ends_it(host: LocalHost, links: Callable[..., l
 
 def test_a_log_that_cannot_be_read_says_why(host: LocalHost, links: Callable[..., list[float]]) -> None:
     remote = FakeRemote("here")
-    remote.on("inspect", RUNNING).on(" status ", '{"now": 1.0}').on(
+    remote.on("inspect", RUNNING).on("adopted.json", NOT_ADOPTED).on(" status ", '{"now": 1.0}').on(
         " logs ", reply(rc=2, stderr="no such unit")
     )
     links(remote)
@@ -126,7 +130,9 @@ def test_a_container_that_stops_meanwhile_is_named(
 ) -> None:
     states = iter([RUNNING, RUNNING.replace("running", "exited")])
     remote = FakeRemote("here")
-    remote.on("inspect", lambda _: next(states)).on(" status ", '{"now": 1.0}').on(" logs ", reply(rc=137))
+    remote.on("inspect", lambda _: next(states)).on("adopted.json", NOT_ADOPTED).on(
+        " status ", '{"now": 1.0}'
+    ).on(" logs ", reply(rc=137))
     links(remote)
     rc, _, err = host.klops("logs", "here", "-f")
     assert rc == 1
@@ -137,7 +143,7 @@ def test_a_container_that_stops_meanwhile_is_named(
 def test_an_agent_that_does_not_answer(
     host: LocalHost, links: Callable[..., list[float]], answer: str | Reply
 ) -> None:
-    links(FakeRemote("here").on("inspect", RUNNING).on(" status ", answer))
+    links(FakeRemote("here").on("inspect", RUNNING).on("adopted.json", NOT_ADOPTED).on(" status ", answer))
     rc, _, err = host.klops("logs", "here")
     assert rc == 1
     assert "the agent in container klops did not answer" in err

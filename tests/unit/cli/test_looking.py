@@ -44,8 +44,17 @@ def test_a_container_that_klops_did_not_make_is_left_alone(host: LocalHost, argv
         error = document["hosts"]["here"]["error"]
         assert (rc, error["code"]) == (1, "container-foreign")
     else:
-        assert "container klops (0123456789ab) was not made by klops" in err
+        assert "container klops (0123456789ab) was neither made nor adopted by klops" in err
         assert "klops.container.name" in err
+
+
+@pytest.mark.parametrize(("known", "rc"), [("0123456789ab", 0), ("another", 1), ("0123456789", 1), ("", 1)])
+def test_one_that_klops_adopted_is_known_by_its_id(host: LocalHost, known: str, rc: int) -> None:
+    host.container(labels={})
+    host.agent()
+    record = {"schema": 1, "id": known, "name": "klops", "who": "ann", "at": 1.0} if known else {}
+    (host.root / "adopted.json").write_text(json.dumps(record))
+    assert host.klops("ps", "here")[0] == rc
 
 
 @pytest.mark.parametrize("argv", [["exec", "here", "ls", "-d", "/"], ["exec", "here"]])

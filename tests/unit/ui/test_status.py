@@ -8,7 +8,7 @@ import pytest
 from klops.errors import HostUnreachable
 from klops.secret import Redactor
 from klops.ui.processes import processes_view
-from klops.ui.status import fleet_view, health_text, ranges
+from klops.ui.status import fleet_view, health_text, inside_line, ranges
 from klops.ui.terminal import make_console
 
 STATUS: dict[str, Any] = {
@@ -62,6 +62,43 @@ def test_status_shows_services_container_drift_orphans_lock_and_errors() -> None
     assert lines[8].split() == ["other", "failed", "-", "-", "5", "-", "-", "-", "-", "-"]
     assert lines[9] == "  other: exited with 1: out of memory"
     assert lines[10:] == ["h2", "  error: h2: refused", "  fix: is it up?"]
+
+
+def test_an_adopted_container_is_called_so_with_what_is_weaker_and_what_is_wrong() -> None:
+    container = {
+        **STATUS["container"],
+        "adopted": True,
+        "weaker": ["no init", "small /dev/shm"],
+        "faults": ["access is lost"],
+    }
+    text = text_of(fleet_view({"h1": {**STATUS, "container": container}}, Redactor(), now=1125.0))
+    lines = [x.rstrip() for x in text.splitlines() if x.strip()]
+    assert lines[1:5] == [
+        "  container: klops running (0123456789ab, image vllm:1, adopted)",
+        "    drift: shm: have 64m, want 32g",
+        "    weaker: no init",
+        "    weaker: small /dev/shm",
+    ]
+    assert "  container: access is lost" in lines
+    note = {**STATUS["container"], "drift": [], "note": "klops did not make it"}
+    text = text_of(fleet_view({"h1": {**STATUS, "container": note}}, Redactor(), now=1125.0))
+    assert text.splitlines()[2].rstrip() == "    klops did not make it"
+
+
+@pytest.mark.parametrize(
+    ("node", "index", "told"),
+    [
+        ("/dev/xpu5", 6, ""),
+        ("/dev/xpu1", 6, "in the container: host 6 = container 6 (xpu1)"),
+        ("/dev/xpu5", 2, "in the container: host 6 = container 2 (xpu5)"),
+        (None, None, ""),
+    ],
+)
+def test_row_C16_both_numbers_of_a_card_stand_side_by_side(
+    node: str | None, index: int | None, told: str
+) -> None:
+    card = {"index": 6, "node": "/dev/xpu5", "container_node": node, "container_index": index}
+    assert inside_line([card]) == told
 
 
 def test_a_bare_host() -> None:

@@ -1,0 +1,91 @@
+"""The audit log of this user: one JSON line for what klops was told to do, and what came of it.
+
+It is written as well as can be: a full disk or a strange folder keeps nobody from working.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from klops.log import get_logger
+from klops.remote.audit import BY, LONGEST
+
+#: Environment variable: another path, or ``off``.
+VARIABLE = "KLOPS_AUDIT"
+OFF = "off"
+
+
+def audit_path(env: Mapping[str, str], *, windows: bool, home: Callable[[], str]) -> str:
+    """Where the log is; "" when it is switched off.
+
+    ``home`` is called where only the user's folder tells.
+    """
+    wanted = env.get(VARIABLE, "")
+    if wanted:
+        return "" if wanted.lower() == OFF else wanted
+    kind: type[PurePath] = PureWindowsPath if windows else PurePosixPath
+    named, below = ("LOCALAPPDATA", "AppData/Local") if windows else ("XDG_STATE_HOME", ".local/state")
+    base = kind(env.get(named, ""))
+    if not base.is_absolute():
+        # by the rules of XDG a relative one is none
+        base = kind(home()) / below
+    return str(base / "klops" / "audit.jsonl")
+
+
+class AuditFile:
+    """Appends lines to the log; what goes wrong with it is said once.
+
+    ``path``: None for the one of this user, "" for none at all. ``redactor`` masks every text.
+    """
+
+    def __init__(self, redactor: Callable[[str], str], path: str | None = None) -> None:
+        self._redactor = redactor
+        self._path = path
+        self._complained = False
+        self._guard = threading.Lock()
+
+    def note(self, event: str, fields: Mapping[str, Any]) -> None:
+        """One line, in one write: those of several runs don't mix. Never raises for what a disk does."""
+        from klops.ui.json import redact
+
+        line = {"at": round(time.time(), 3), "by": BY, "event": event, **redact(fields, self._redactor)}
+        with self._guard:
+            try:
+                self._append((json.dumps(line) + "\n").encode("ascii"))
+            except (OSError, RuntimeError) as error:
+                # RuntimeError: this user has no folder
+                if not self._complained:
+                    self._complained = True
+                    get_logger(__name__).warning(
+                        "what is done can't be noted in the audit log",
+                        file=self._path,
+                        why=str(error),
+                        fix=f"{VARIABLE} names another file, or {OFF}",
+                    )
+
+    def _append(self, line: bytes) -> None:
+        if self._path is None:
+            windows = sys.platform == "win32"
+            self._path = audit_path(os.environ, windows=windows, home=lambda: str(Path.home()))
+        if not self._path:
+            return
+        path = Path(self._path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        binary = getattr(os, "O_BINARY", 0)  # of Windows, where a newline would become two bytes
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | binary, 0o600)
+        try:
+            written = os.write(fd, line)
+            length = os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+        if written != len(line):
+            raise OSError(f"{self._path}: written only in part")
+        if length > LONGEST:
+            path.replace(path.with_name(path.name + ".1"))
