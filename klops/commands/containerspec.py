@@ -6,11 +6,16 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from typing import Any
 
 #: Says that klops made the container.
 MANAGED_LABEL = "io.klops.managed"
 #: Holds the digest of the specification it was made from.
 SPEC_LABEL = "io.klops.spec"
+#: Holds a digest of each of its lists.
+LISTS_LABEL = "io.klops.lists"
+#: Names the run that made it. It is no part of what is wanted of a container.
+RUN_LABEL = "io.klops.run"
 
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -62,10 +67,32 @@ class ContainerSpec:
         del content["name"]
         for key in ("devices", "volumes", "env", "caps", "security", "ulimits"):
             content[key] = sorted(content[key])
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest(content, 16)
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """A digest of what was asked for, by key of what an engine adds to; of names, where values have such.
+
+        Where it is still the same, whatever a container has more than that was never asked for by klops.
+        """
+        asked = {
+            "devices": self.devices,
+            "volumes": self.volumes,
+            "env": [name for name, _ in self.env],
+            "caps": self.caps,
+            "security": self.security,
+            "ulimits": [name for name, _ in self.ulimits],
+            "runtime": [self.runtime or ""],
+        }
+        return {key: _digest(sorted(value), 8) for key, value in sorted(asked.items())}
 
     @property
     def labels(self) -> tuple[tuple[str, str], ...]:
         """Labels by which klops knows its own."""
-        return ((MANAGED_LABEL, "1"), (SPEC_LABEL, self.digest))
+        lists = ",".join(map(":".join, self.lists.items()))
+        return ((MANAGED_LABEL, "1"), (SPEC_LABEL, self.digest), (LISTS_LABEL, lists))
+
+
+def _digest(content: Any, digits: int) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
