@@ -48,6 +48,7 @@ GENERIC = {
 OWN = {
     "klops.agent": "own.agent",
     "klops.container": "own.container.action",
+    "klops.image": "own.image.action",
     "klops.preflight": "own.preflight.action",
     "klops.services": "own.services.action",
     "klops.status": "own.status",

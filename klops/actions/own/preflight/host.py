@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from klops.actions.own import hostreads
 from klops.actions.own.findings import Finding
 from klops.actions.own.hostview import HostView, reply
+from klops.actions.own.image import arrival
 from klops.commands import docker, listing, pidmap, sockets
 from klops.commands.mounts import ancestors, parse_df
 from klops.remote.base import Replies
-from klops.remote.containerreads import DockerDiskRead
 from klops.remote.reads import CommandRead, FileRead, ListRead, Read
 
 if TYPE_CHECKING:
@@ -40,27 +40,24 @@ def docker_findings(settings: Settings, replies: Replies) -> list[Finding]:
 
 
 def image_reads(settings: Settings) -> list[Read]:
-    """The engine's account of itself, and whether it has the image."""
+    """The engine's account of itself, and whether it has the image or can get it."""
     prefix = hostreads.docker_prefix(settings)
-    return [CommandRead("docker.info", docker.info(prefix)), *hostreads.image(settings)]
+    return [CommandRead("docker.info", docker.info(prefix)), *arrival.reads(settings)]
 
 
 def image_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
     """An image is needed while there is no container, and when the one that is there goes."""
-    wanted, there = settings.container, host.container is not None
-    if not wanted.image:
-        hint = "set klops.container.image to the name of an image on the host"
-        text = "there is no container, and no image is set to make one from"
-        return [] if there else [Finding("image-missing", text, hint)]
-    if reply(replies, hostreads.IMAGE).ok:
+    there = host.container is not None
+    recreate = settings.container.recreate == "allow"
+    coming = arrival.coming(settings, replies, there=there, recreate=recreate)
+    if coming.why is None:
         return []
-    hint = f"bring it to the host: docker pull {wanted.image}, or docker load -i ARCHIVE"
-    if wanted.image_archive:
-        hint = f"load it on the host: docker load -i {wanted.image_archive}"
-    text = f"the image {wanted.image} is not on the host"
-    if there:
-        text += ", so the container could not be made again if it were removed"
-    return [Finding("image-missing", text, hint, warning=there)]
+    if not there:
+        return [Finding(coming.why.code, coming.why.message, coming.why.hint)]
+    if settings.container.image is None:
+        return []
+    text = f"{coming.why.message}, so the container could not be made again if it were removed"
+    return [Finding(coming.why.code, text, coming.why.hint, warning=True)]
 
 
 def secret_findings(settings: Settings) -> list[Finding]:
@@ -152,7 +149,6 @@ def space_reads(settings: Settings) -> list[Read]:
     paths = ancestors(settings.root)
     return [
         CommandRead("df.root", ("df", "-Pk", "--", *paths)),
-        DockerDiskRead("df.docker", hostreads.docker_prefix(settings)),
         ListRead("root.above", paths, follow=True),
         *(CommandRead(f"writable:{path}", ("test", "-w", path)) for path in paths),
     ]
@@ -191,7 +187,7 @@ def space_findings(
                 "make room there, or set klops.root to another disk",
             )
         )
-    space = parse_df(reply(replies, "df.docker").text)
+    space = parse_df(reply(replies, arrival.DISK).text)
     if space is not None and space.gib < docker:
         found.append(
             Finding(

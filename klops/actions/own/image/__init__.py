@@ -1,0 +1,1 @@
+"""``klops.image``: the container's image, brought to the host."""
