@@ -24,14 +24,23 @@ def up(
     *,
     tags: TagsOption = None,
     skip_tags: SkipTagsOption = None,
+    recreate: Annotated[
+        bool,
+        typer.Option(
+            "--recreate",
+            help="Make a container anew that differs from the settings. The old one is kept until the new "
+            "one's services are ready, and comes back if they don't get there.",
+        ),
+    ] = False,
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Bring hosts up: preflight, agent, container, services, until each service answers.
+    """Bring hosts up: preflight, agent, image, container, services, until each service answers.
 
     Example: klops up p800 --check --diff
     """
-    _shipped("up.yml", hosts, common, tags=tags, skip_tags=skip_tags, detailed=detailed_exitcode)
+    extra = {"recreate": "allow"} if recreate else {}
+    _shipped("up.yml", hosts, common, extra=extra, tags=tags, skip_tags=skip_tags, detailed=detailed_exitcode)
 
 
 @host_command

@@ -148,8 +148,8 @@ def _arguments(
     remote: Remote, place: Place, lines: int | None, span: float | None, follow: bool
 ) -> list[str]:
     """Options of the agent's ``logs``. What "since" means is the host's clock's business, not ours."""
-    replies = remote.read([place.inspect, place.ask("status")])
-    place.require_running(replies["container"])
+    replies = remote.read([*place.looks, place.ask("status")])
+    place.require_running(replies)
     now = float(place.answer(replies["status"], "now"))
     args: list[str] = []
     if lines is not None:
@@ -169,7 +169,7 @@ def _stream(remote: Remote, place: Place, unit: str, args: list[str], tail: Tail
     rc = remote.stream(argv, on_stdout=tail.feed, on_stderr=complaints.append, keep_stdin=True)
     if rc != 0:
         # a container that stopped meanwhile is reason enough, and docker exec does not name it
-        place.require_running(remote.read([place.inspect])["container"])
+        place.require_running(remote.read(place.looks))
         said = b"".join(complaints).decode("utf-8", "replace").strip()
         raise AgentError(
             f"{place.host}: the log of {unit} can't be read (exit status {rc}): {said or 'no reason given'}",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from klops.actions.own import records
 from klops.commands import agent, docker
-from klops.commands.containerspec import MANAGED_LABEL
 from klops.errors import AgentError, DockerUnavailable, TaskFailed, UsageError
-from klops.remote.base import Remote, Reply
+from klops.remote.base import Remote, Replies, Reply
 from klops.remote.container import ContainerRemote
 from klops.remote.containerreads import AgentRead
-from klops.remote.reads import CommandRead
+from klops.remote.reads import CommandRead, FileRead, Read
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -39,16 +39,19 @@ class Place:
         )
 
     @property
-    def inspect(self) -> CommandRead:
-        """The read that :meth:`require_running` judges."""
-        return CommandRead("container", docker.inspect(self.prefix, self.container))
+    def looks(self) -> tuple[Read, ...]:
+        """The reads that :meth:`require_running` judges: the container, and whether klops adopted it."""
+        return (
+            CommandRead("container", docker.inspect(self.prefix, self.container)),
+            FileRead("adopted", records.adoption_path(self.root)),
+        )
 
-    def inside(self, remote: Remote) -> Remote:
+    def inside(self, remote: Remote) -> ContainerRemote:
         """The container as a remote, once it is known to be klops' own and to run.
 
         What is started through it is ended with it, which docker exec can't.
         """
-        self.require_running(remote.read([self.inspect])["container"])
+        self.require_running(remote.read(self.looks))
         return ContainerRemote(remote, self.prefix, self.container)
 
     def while_read(self, verb: str, *args: str) -> list[str]:
@@ -83,8 +86,12 @@ class Place:
             )
         return answer[key]
 
-    def require_running(self, reply: Reply) -> None:
-        """Raise when there is no container of klops', or it doesn't run: docker's exit status can't tell."""
+    def require_running(self, replies: Replies) -> None:
+        """Raise when there is no container of klops', or it doesn't run: docker's exit status can't tell.
+
+        Klops' own are those it made, and the one it adopted, which is known by its id.
+        """
+        reply = replies["container"]
         if not reply.ok and not docker.no_such_container(reply.error_text):
             said = reply.error_text.strip() or f"exit status {reply.rc}"
             raise DockerUnavailable(
@@ -98,10 +105,13 @@ class Place:
                 hint=f"klops up {self.host} makes it",
                 code="container-absent",
             )
-        if found.labels.get(MANAGED_LABEL) != "1":
+        adopted = records.parse_adoption(replies["adopted"])
+        if not found.made and (adopted is None or adopted.id != found.id):
             raise TaskFailed(
-                f"{self.host}: container {self.container} ({found.id[:12]}) was not made by klops",
-                hint="set another klops.container.name; docker exec on the host reaches into any container",
+                f"{self.host}: container {self.container} ({found.id[:12]}) was neither made nor adopted by "
+                "klops",
+                hint=f"klops up {self.host} adopts it if it fits, or set another klops.container.name; "
+                "docker exec on the host reaches into any container",
                 code="container-foreign",
             )
         if found.state != "running":

@@ -17,8 +17,8 @@ def read_processes(host: str, settings: Settings, remote: Remote) -> list[dict[s
     """Processes of the container in one remote command; ``pid`` is the host's, None if it can't be told."""
     place = Place.of(host, settings)
     pids = PidMapRead("pids", docker=place.prefix, container=place.container)
-    replies = remote.read([place.inspect, place.ask("ps"), pids])
-    place.require_running(replies["container"])
+    replies = remote.read([*place.looks, place.ask("ps"), pids])
+    place.require_running(replies)
     processes = place.answer(replies["ps"], "processes")
     by_cpid = pidmap.parse(replies["pids"].text)
     return [{"pid": by_cpid.get(process.get("cpid")), **process} for process in processes]

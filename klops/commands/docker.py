@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from klops.commands.containerspec import ContainerSpec
+from klops.commands.containerspec import LISTS_LABEL, MANAGED_LABEL, RUN_LABEL, SPEC_LABEL, ContainerSpec
 
-#: Bound of the engine's own log of a container: the units have rotated logs of their own below ROOT/log.
-LOG_OPTIONS = (("max-file", "3"), ("max-size", "10m"))
+#: Of the engine's own log of a container: its bounds, as the units have rotated logs of their own; and the
+#: mark that klops made it. Labels a container also has from its image, which somebody may have committed from
+#: a container of klops; the options of its log it has from nobody but its maker.
+LOG_OPTIONS = (("labels", MANAGED_LABEL), ("max-file", "3"), ("max-size", "10m"))
+#: Seconds that a container has to stop when it was made without saying how many.
+STOP_TIMEOUT = 10
 
 
 def prefix(host: str | None = None, *, sudo: bool = False) -> tuple[str, ...]:
     """How docker is called: through ``sudo -n`` (never asking), against another engine than the default."""
     return (*(("sudo", "-n") if sudo else ()), "docker", *(("-H", host) if host else ()))
+
+
+def prefix_of(argv: Sequence[str]) -> tuple[str, ...]:
+    """The part of a command line that :func:`prefix` makes; () when it doesn't call docker."""
+    at = 2 if tuple(argv[:2]) == ("sudo", "-n") else 0
+    if tuple(argv[at : at + 1]) != ("docker",):
+        return ()
+    return tuple(argv[: at + 3] if tuple(argv[at + 1 : at + 2]) == ("-H",) else argv[: at + 1])
 
 
 def version(docker: tuple[str, ...]) -> tuple[str, ...]:
@@ -43,8 +56,15 @@ def execute(docker: tuple[str, ...], container: str, *argv: str) -> tuple[str, .
     return (*docker, "exec", container, *argv)
 
 
-def create(docker: tuple[str, ...], spec: ContainerSpec) -> tuple[str, ...]:
-    """Make a container, without starting it; prints its id.
+def copy_in(docker: tuple[str, ...], source: str, container: str, path: str) -> tuple[str, ...]:
+    """Copy a file of the host (``-``: a tar on standard input) to a path in a container, running or not."""
+    return (*docker, "cp", source, f"{container}:{path}")
+
+
+def create(
+    docker: tuple[str, ...], spec: ContainerSpec, labels: Sequence[tuple[str, str]] = ()
+) -> tuple[str, ...]:
+    """Make a container, without starting it; prints its id. ``labels`` come beside those of the spec.
 
     Create and start are two commands: a start that fails leaves a known id to remove, and nothing else.
     """
@@ -68,7 +88,7 @@ def create(docker: tuple[str, ...], spec: ContainerSpec) -> tuple[str, ...]:
     argv += ["--stop-timeout", str(spec.stop_timeout), "--log-driver", "json-file"]
     for name, value in LOG_OPTIONS:
         argv += ["--log-opt", f"{name}={value}"]
-    for name, value in spec.labels:
+    for name, value in (*spec.labels, *labels):
         argv += ["--label", f"{name}={value}"]
     entrypoint, *rest = spec.command
     return (*argv, "--entrypoint", entrypoint, spec.image, *rest)
@@ -87,6 +107,25 @@ def stop(docker: tuple[str, ...], container: str, seconds: int) -> tuple[str, ..
 def remove(docker: tuple[str, ...], container: str) -> tuple[str, ...]:
     """Remove a stopped container and its anonymous volumes; never by force."""
     return (*docker, "rm", "-v", container)
+
+
+def rename(docker: tuple[str, ...], container: str, name: str) -> tuple[str, ...]:
+    """Give a container, running or not, another name."""
+    return (*docker, "rename", container, name)
+
+
+def restart_policy(docker: tuple[str, ...], container: str, policy: str) -> tuple[str, ...]:
+    """Set when the engine starts a container by itself: ``no``, ``always``, ``on-failure:3`` ..."""
+    return (*docker, "update", "--restart", policy, container)
+
+
+def commit(docker: tuple[str, ...], container: str, image: str) -> tuple[str, ...]:
+    """Make an image of a container with what was written in it.
+
+    Without the labels of klops, which would make every container of that image look like one of its own.
+    """
+    blank = " ".join(f"{label}=" for label in (MANAGED_LABEL, SPEC_LABEL, LISTS_LABEL, RUN_LABEL))
+    return (*docker, "commit", "--change", f"LABEL {blank}", container, image)
 
 
 def logs(docker: tuple[str, ...], container: str, lines: int) -> tuple[str, ...]:
@@ -139,6 +178,25 @@ class Container:
     labels: Mapping[str, str] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def made(self) -> bool:
+        """Whether klops made it."""
+        options = ((self.raw.get("HostConfig") or {}).get("LogConfig") or {}).get("Config") or {}
+        return self.labels.get(MANAGED_LABEL) == "1" and options.get("labels") == MANAGED_LABEL
+
+    @property
+    def restart(self) -> str:
+        """Its restart policy as :func:`restart_policy` takes it."""
+        policy = (self.raw.get("HostConfig") or {}).get("RestartPolicy") or {}
+        name, most = str(policy.get("Name") or "no"), int(policy.get("MaximumRetryCount") or 0)
+        return f"{name}:{most}" if name == "on-failure" and most else name
+
+    @property
+    def stop_timeout(self) -> int:
+        """Seconds between TERM and KILL when it is stopped without saying how many."""
+        given = (self.raw.get("Config") or {}).get("StopTimeout")
+        return STOP_TIMEOUT if given is None else int(given)
+
 
 def parse_inspect(stdout: str) -> Container | None:
     """The container of ``docker inspect``'s answer; None when it holds none."""
@@ -162,6 +220,31 @@ def parse_inspect(stdout: str) -> Container | None:
         labels=config.get("Labels") or {},
         raw=raw,
     )
+
+
+#: How engines say that a name is taken, by the container of which id.
+_TAKEN = re.compile(r"[Cc]onflict.*?is already in use by container \"?([0-9a-f]+)")
+#: How they say that a device isn't there: when the container is made or, most of them, when it is started.
+_NO_DEVICE = re.compile(r'adding custom device "([^"]+)": no such file or directory')
+
+
+def name_taken_by(stderr: str) -> str:
+    """Id of the container that has the name already, from what ``create`` or ``rename`` said; "" if none."""
+    found = _TAKEN.search(stderr)
+    return found.group(1) if found else ""
+
+
+def missing_device(stderr: str) -> str:
+    """The device that isn't on the host, from what ``create`` or ``start`` said; "" if that isn't why."""
+    found = _NO_DEVICE.search(stderr)
+    return found.group(1) if found else ""
+
+
+def repository(image: str) -> str:
+    """An image's name without its tag or digest: ``host:5000/a:1`` is ``host:5000/a``."""
+    name = image.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return head + slash + last.partition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -200,3 +283,9 @@ def no_such_container(stderr: str) -> bool:
     """Whether docker says that there is no container of that name (the words differ by version)."""
     low = stderr.lower()
     return "no such container" in low or "no such object" in low
+
+
+def no_engine(stderr: str) -> bool:
+    """Whether the client says that it reaches no engine."""
+    low = stderr.lower()
+    return "cannot connect to the docker daemon" in low or "error during connect" in low

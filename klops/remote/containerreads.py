@@ -88,11 +88,12 @@ class ContainerImageRead(Read):
 class DeviceLinksRead(Read):
     """Where the paths that a container's devices were given by lead to on the host: ``PATH<TAB>REAL`` lines.
 
-    A path that leads nowhere has an empty second field.
+    A path that leads nowhere has an empty second field. ``nodes``: paths looked up as well, where they exist.
     """
 
     docker: tuple[str, ...]
     container: str
+    nodes: tuple[str, ...] = ()
 
     @property
     def script(self) -> str:
@@ -102,6 +103,7 @@ class DeviceLinksRead(Read):
         )
         return (
             f"paths=$({inspect}) || exit $?; "
-            'printf "%s\n" "$paths" | while IFS= read -r p; do [ -z "$p" ] || '
+            f'for p in {shlex.join(self.nodes)}; do [ ! -e "$p" ] || paths="$paths\n$p"; done; '
+            'printf "%s\n" "$paths" | sort -u | while IFS= read -r p; do [ -z "$p" ] || '
             'printf "%s\t%s\n" "$p" "$(readlink -e -- "$p")"; done; true'
         )

@@ -30,7 +30,7 @@ class Box:
         """Start a container that does nothing, under docker's init, marked as one of klops' own."""
         mounts = [word for volume in image.volumes() for word in ("-v", volume)]
         flags = ["--detach", "--init", "--network", "host", "--name", name, *mounts]
-        flags += ["--label", f"{MANAGED_LABEL}=1"]
+        flags += ["--label", f"{MANAGED_LABEL}=1", "--log-opt", f"labels={MANAGED_LABEL}"]
         self.engine.docker("run", *flags, self.image, "sleep", "infinity")
 
 

@@ -125,7 +125,7 @@ def test_a_plain_file_in_place_of_a_node(bench: Bench, without: Any, node: str) 
 
 
 def test_an_absent_image(bench: Bench) -> None:
-    bench.content["all"]["vars"]["klops"]["container"]["image"] = "no-such-image:at-all"
+    bench.content["all"]["vars"]["klops"]["container"].update(image="no-such-image:at-all", pull="never")
     done = bench.up()
     assert done.rc == 1
     assert bench.error(done)["code"] == "image-missing"

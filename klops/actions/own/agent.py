@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from klops.actions.base import Action, Change, Context, Params, Plan, Probe, Seen, Step, View
-from klops.actions.own import hostreads, hostview
+from klops.actions.own import hostpass, hostreads, hostview
 from klops.actions.own.hostview import reply
 from klops.commands import docker, listing
 from klops.remote import agentpackage
@@ -126,6 +126,7 @@ class Agent(Action[AgentParams]):
                 DigestRead("package", f"{root}/agent/{package.digest}.pyz"),
                 ListRead("link", (f"{root}/agent/current",)),
                 CommandRead("packages", ("ls", "-1t", "--", f"{root}/agent")),
+                hostpass.read(settings),
                 *hostreads.host(settings),
             )
         )
@@ -152,6 +153,7 @@ class Agent(Action[AgentParams]):
         before = link.target if link is not None else ""
         if before != target:
             steps.append(SwitchLink(f"{root}/agent/current", target, before))
+        steps += hostpass.steps(seen.replies, settings)
         host = hostview.look(seen.replies, settings)
         in_use = _in_use(host)
         if in_use is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ SECURITY = ("seccomp=unconfined",)
 KEY_VARIABLE = "VLLM_API_KEY"
 #: Bytes of a unit's log file before it is rotated, and how many are kept.
 LOG_BYTES, LOG_KEEP = 64 * 1024**2, 5
+
+_CARD = re.compile(r"/xpu(\d+)\Z")
 
 
 def devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
@@ -163,8 +166,21 @@ def _flags(args: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def identities(cards: Cards) -> dict[int, dict[str, Any]]:
-    """Identity of each card by index, its node as the container names it."""
-    return {
-        card.index: {**card.identity(), "node": f"{INSIDE}/{node_name(card.minor)}"} for card in cards.cards
-    }
+def identities(cards: Cards, nodes: Mapping[str, str]) -> dict[int, dict[str, Any]]:
+    """Identity of each card by index, its node as the container names it.
+
+    ``nodes``: the path in the container of nodes of the host. One that isn't in it has the name there that
+    klops would give it; where that is another card's the card is left out, lest they be mistaken.
+    """
+    found, taken = {}, set(nodes.values())
+    for card in cards.cards:
+        name = f"{INSIDE}/{node_name(card.minor)}"
+        if card.node in nodes or name not in taken:
+            found[card.index] = {**card.identity(), "node": nodes.get(card.node, name)}
+    return found
+
+
+def container_indexes(nodes: Collection[str]) -> dict[str, int]:
+    """What runtimes in a container call a card, by its node there: its rank by the number in the name."""
+    numbered = {node: match for node in nodes if (match := _CARD.search(node))}
+    return {node: rank for rank, node in enumerate(sorted(numbered, key=lambda n: int(numbered[n][1])))}

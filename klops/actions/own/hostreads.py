@@ -15,6 +15,7 @@ from klops.commands.agent import agent_path, verb
 from klops.commands.readonly import refusal
 from klops.remote.containerreads import AgentRead, ContainerImageRead, DeviceLinksRead, PidMapRead
 from klops.remote.reads import CommandRead, FileRead, FirstRead, ListRead, Read
+from klops.remote.rootreads import RootFileRead, RootNamesRead
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -81,8 +82,9 @@ def container_image(settings: Settings) -> Read:
 
 
 def device_links(settings: Settings) -> Read:
-    """Where the device paths of the container lead to on the host, ``PATH<TAB>REAL`` lines."""
-    return DeviceLinksRead(DEVICE_LINKS, docker_prefix(settings), settings.container.name)
+    """Where the device paths of the container and of the settings lead to on the host, ``PATH<TAB>REAL``."""
+    wanted = settings.container
+    return DeviceLinksRead(DEVICE_LINKS, docker_prefix(settings), wanted.name, node_paths(settings))
 
 
 def agent_argv(settings: Settings, name: str, *args: str, stdin: bool = False) -> list[str]:
@@ -124,26 +126,37 @@ def lock(settings: Settings) -> Read:
     return FileRead(LOCK, f"{settings.root}/lock")
 
 
+def _root_file(settings: Settings, key: str, path: str) -> Read:
+    record = records.adoption_path(settings.root)
+    return RootFileRead(key, docker_prefix(settings), settings.container.name, path, record)
+
+
 def unit_state(settings: Settings, name: str) -> Read:
     """What the supervisor knows of a unit, for when the agent can't be asked."""
-    return FileRead(f"state:{name}", f"{settings.root}/run/{name}.state.json")
+    return _root_file(settings, f"state:{name}", f"{settings.root}/run/{name}.state.json")
 
 
 def unit_file(settings: Settings, name: str) -> Read:
     """The specification of a unit on disk, for a diff: it may be readable for root only."""
-    return FileRead(f"unit:{name}", f"{settings.root}/units/{name}.json")
+    return _root_file(settings, f"unit:{name}", f"{settings.root}/units/{name}.json")
 
 
 def run_folder(settings: Settings) -> Read:
     """Names of the files the supervisor keeps, for when the agent can't be asked."""
-    return CommandRead(RUN_FOLDER, ("ls", "-1", "--", f"{settings.root}/run"))
+    prefix, record = docker_prefix(settings), records.adoption_path(settings.root)
+    return RootNamesRead(RUN_FOLDER, prefix, settings.container.name, f"{settings.root}/run", record)
+
+
+def node_paths(settings: Settings) -> tuple[str, ...]:
+    """Every path at which a card node may be on the host, and that of the control node."""
+    numbers = range(max(_NODES, settings.cards.expected))
+    names = [*(node_name(number) for number in numbers), CONTROL_NODE]
+    return tuple(f"{settings.cards.device_dir}/{name}" for name in names)
 
 
 def nodes(settings: Settings) -> Read:
     """Listing of the card nodes on the host, looked at through links, as docker does."""
-    numbers = range(max(_NODES, settings.cards.expected))
-    names = [*(node_name(number) for number in numbers), CONTROL_NODE]
-    return ListRead(NODES, tuple(f"{settings.cards.device_dir}/{name}" for name in names), follow=True)
+    return ListRead(NODES, node_paths(settings), follow=True)
 
 
 def smi_places(settings: Settings) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.own import hostreads, records
+from klops.cards.identity import CONTROL_NODE
 from klops.cards.smi import Cards, assumed_cards, read_cards
-from klops.commands import docker
-from klops.commands.containerspec import MANAGED_LABEL
+from klops.commands import docker, drift, fit
 from klops.errors import AgentError, DockerUnavailable, KlopsError, TaskFailed
 from klops.remote.base import Replies, Reply
 
@@ -91,11 +92,13 @@ class HostView:
     adoption: records.Adoption | None = None
     #: why such a record can't be read
     record_error: KlopsError | None = None
+    #: path in the container of nodes of the host, those of the cards and the control node; of those in it
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def made(self) -> bool:
         """Whether the container is one that klops made."""
-        return self.container is not None and self.container.labels.get(MANAGED_LABEL) == "1"
+        return self.container is not None and self.container.made
 
     @property
     def adopted(self) -> bool:
@@ -133,6 +136,43 @@ class HostView:
         """Whether a supervisor is at work."""
         return bool((self.agent or {}).get("supervisor"))
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is an adopted container whose units nobody looks after, as after its restart."""
+        return self.adopted and self.running and self.agent is not None and not self.supervised
+
+    @property
+    def lost_access(self) -> tuple[tuple[str, str], ...]:
+        """(node, error) of nodes that are listed in the container and can't be opened there.
+
+        Of those that the container was denied: a driver that is gone is told as a fault of the card. A node
+        that the host calls otherwise has that name too.
+        """
+        listed = (self.agent or {}).get("access") or ()
+        return tuple(
+            (self._on_host(str(one.get("node"))), str(one.get("error")))
+            for one in listed
+            if isinstance(one, Mapping) and one.get("fault") == "container"
+        )
+
+    def _on_host(self, inside: str) -> str:
+        name = posixpath.basename(inside)
+        known = {path: node for node, path in self.nodes.items()}.get(inside, inside)
+        return inside if posixpath.basename(known) == name else f"{inside} (the host's {known})"
+
+    def lost_access_error(self, name: str) -> TaskFailed | None:
+        """The error for a container of the host ``name`` that has lost devices; None when it hasn't."""
+        if self.container is None or not self.lost_access:
+            return None
+        listed = "; ".join(f"{node} can't be opened inside: {error}" for node, error in self.lost_access)
+        return TaskFailed(
+            f"container {self.container.name} has lost the access to devices that are listed in it: "
+            f"{listed}; that is a fault of the container, the cards are not at fault",
+            code="device-access-lost",
+            hint=f"docker restart {self.container.name} and klops status {name} show whether it has it back; "
+            f"klops up {name} --recreate makes a new one",
+        )
+
     def trouble(self) -> KlopsError | None:
         """Why nothing can be said about the container; None when something can."""
         if self.engine is not None:
@@ -145,6 +185,13 @@ class HostView:
         """The error for an agent that doesn't answer in a container whose processes may live."""
         state = self.container.state if self.container is not None else "gone"
         said = self.agent_error or "no output"
+        if self.container is not None and not self.ours:
+            return AgentError(
+                f"the container {self.container.name} ({self.container.id[:12]}) was neither made nor "
+                f"adopted by klops, and no agent answers in it: {said}",
+                hint="klops up adopts it, if it fits",
+                code="container-foreign",
+            )
         if state == "running":
             return AgentError(
                 f"the agent in the container does not answer: {said}",
@@ -168,6 +215,14 @@ def look(replies: Replies, settings: Settings) -> HostView:
     known = status.json() if status.stdout else None
     agent = known if status.ok and isinstance(known, dict) and "units" in known else None
     cards, place = cards_of(replies, settings)
+    nodes: Mapping[str, str] = {}
+    links = reply(replies, hostreads.DEVICE_LINKS)
+    if container is not None and links.ok:
+        names = [
+            *(card.node for card in cards.cards),
+            f"{settings.cards.device_dir.rstrip('/')}/{CONTROL_NODE}",
+        ]
+        nodes = fit.inside_nodes(container.raw, names, drift.parse_links(links.text))
     adoption, record_error = None, None
     try:
         adoption = records.parse_adoption(reply(replies, hostreads.ADOPTED))
@@ -183,6 +238,7 @@ def look(replies: Replies, settings: Settings) -> HostView:
         cards_from=place,
         adoption=adoption,
         record_error=record_error,
+        nodes=nodes,
     )
 
 

@@ -43,9 +43,11 @@ class Recreation:
     aside: str
     #: its restart policy as ``docker update --restart`` takes it; put aside it has none
     restart: str
-    #: whether klops only adopted it: then it is never removed
+    #: whether klops didn't make it: then it is never removed
     adopted: bool
-    #: units that have to be ready again, in the new container or in the old one
+    #: whether it ran before; one that didn't isn't started when it is put back
+    ran: bool
+    #: units that have to be ready again, in the new container or in the old one: those its agent has kept
     units: tuple[str, ...]
     #: the run that does it
     run: str
@@ -63,7 +65,7 @@ def parse_recreation(reply: Reply) -> Recreation | None:
     value = _record(reply, "recreation.json")
     if value is None:
         return None
-    keys = ("id", "name", "aside", "restart", "adopted", "run", "at")
+    keys = ("id", "name", "aside", "restart", "adopted", "ran", "run", "at")
     return Recreation(units=tuple(value["units"]), **{k: value[k] for k in keys})
 
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
-from klops.actions.own import hostreads, hostview
-from klops.actions.own.container.action import drift_of
-from klops.actions.own.desired import container_spec
+from klops.actions.own import hostreads, hostview, records
+from klops.actions.own.container import adopt
+from klops.actions.own.container.differences import differences
+from klops.actions.own.desired import container_indexes, container_spec
 from klops.commands import pidmap
 from klops.commands.drift import Drift
 from klops.errors import KlopsError, TaskFailed
 from klops.remote.base import Replies
-from klops.remote.lock import read_lock
+from klops.remote.lock import LockInfo, read_lock
 from klops.remote.reads import Read
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ def status_reads(settings: Settings) -> tuple[Read, ...]:
     """Everything the status object is made of."""
     return (
         *hostreads.host(settings),
+        *hostreads.image(settings),
+        *adopt.reads(settings),
         hostreads.pids(settings),
         hostreads.lock(settings),
+        hostreads.recreation(settings),
         *hostreads.cards(settings),
     )
 
@@ -55,12 +59,24 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
         lock = None
     return {
         "services": {name: _service(name, host.units.get(name), settings, pids) for name in names},
-        "container": _container(settings, host),
+        "container": _container(settings, host, replies, lock),
         "source": {"release": None, "commit": None},
-        "cards": [card.as_json() for card in host.cards.cards],
+        "cards": _cards(host),
         "orphans": _orphans(host),
         "lock": lock.as_json() if lock is not None else None,
     }
+
+
+def _cards(host: hostview.HostView) -> list[dict[str, Any]]:
+    """Every card, with what the container calls it: its node there, and the number it has for runtimes."""
+    nodes = host.nodes if host.ours else {}
+    indexes = container_indexes(nodes.values())
+    found = []
+    for card in host.cards.cards:
+        node = nodes.get(card.node)
+        number = None if node is None else indexes.get(node)
+        found.append({**card.as_json(), "container_node": node, "container_index": number})
+    return found
 
 
 def _orphans(host: hostview.HostView) -> int:
@@ -95,7 +111,9 @@ def _service(
     }
 
 
-def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
+def _container(
+    settings: Settings, host: hostview.HostView, replies: Replies, lock: LockInfo | None
+) -> dict[str, Any]:
     container = host.container
     if container is None:
         return {
@@ -105,23 +123,68 @@ def _container(settings: Settings, host: hostview.HostView) -> dict[str, Any]:
             "image": None,
             "adopted": False,
             "drift": [],
+            "weaker": [],
+            "faults": _lost(replies, lock),
+            "note": "",
         }
-    differences: list[dict[str, Any]] = []
-    if host.ours:
-        try:
-            spec = container_spec(settings, host.cards)
-        except TaskFailed:
-            differences = [item.as_json() for item in _impossible(settings, host)]
-        else:
-            differences = [item.as_json() for item in drift_of(spec, container)]
     return {
         "name": container.name,
         "id": container.id,
         "state": container.state,
         "image": container.image,
-        "adopted": False,
-        "drift": differences,
+        "adopted": host.adopted,
+        "drift": [item.as_json() for item in _drift(settings, host, replies)],
+        "weaker": adopt.weaker(settings, container) if host.adopted else [],
+        "faults": [*_faults(host), *_lost(replies, lock)],
+        "note": "" if host.ours else _strange(settings, host, replies),
     }
+
+
+def _drift(settings: Settings, host: hostview.HostView, replies: Replies) -> list[Drift]:
+    if host.container is None or not host.ours:
+        return []
+    try:
+        if host.adopted:
+            return adopt.differences(settings, host, replies)
+        return differences(container_spec(settings, host.cards), host.container, replies)
+    except TaskFailed:
+        return _impossible(settings, host)
+
+
+def _faults(host: hostview.HostView) -> list[str]:
+    """What is wrong with the container itself, though docker has nothing to say about it."""
+    found = []
+    if host.ours and host.lost_access:
+        listed = "; ".join(f"{node}: {error}" for node, error in host.lost_access)
+        found.append(
+            f"access to devices is lost inside: listed, but opening them is refused ({listed}); "
+            "a fault of the container, not of a card"
+        )
+    if host.alone:
+        found.append("no supervisor is at work in it, so nobody looks after its services; klops up starts it")
+    return found
+
+
+def _lost(replies: Replies, lock: LockInfo | None) -> list[str]:
+    """A recreation whose run is no more: with that run's lock it is only under way."""
+    try:
+        record = records.parse_recreation(hostview.reply(replies, hostreads.RECREATION))
+    except KlopsError as error:
+        return [error.message]
+    if record is None or (lock is not None and lock.run == record.run):
+        return []
+    return [f"run {record.run} was lost while it made {record.name} anew; klops up puts that in order"]
+
+
+def _strange(settings: Settings, host: hostview.HostView, replies: Replies) -> str:
+    """Of a container that klops neither made nor adopted: what klops up would do with it."""
+    try:
+        reasons = adopt.unfit(settings, host, replies)
+    except TaskFailed as error:
+        reasons = [f"can't be compared with the settings: {error.message}"]
+    if reasons:
+        return f"klops did not make it, and can't run services in it: it {'; it '.join(reasons)}"
+    return "klops did not make it; klops up adopts it, as it fits"
 
 
 def _impossible(settings: Settings, host: hostview.HostView) -> list[Drift]:

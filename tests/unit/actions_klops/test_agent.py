@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 
 import pytest
 
 from klops.actions.own.agent import Prune
+from klops.commands import passscript
+from klops.inventory.settings import Settings
 from klops.remote import agentpackage
 from klops.remote.base import Reply
 from klops.remote.fake import reply
 
-from .support import Stage, whats
+from .support import SETTINGS, Stage, whats
 
 PACKAGE = agentpackage.build()
 DIGEST = PACKAGE.digest
@@ -25,6 +28,7 @@ FOLDERS = "".join(
     )
 )
 LINK = f"lrwxrwxrwx 1 0 0 20 Nov 29 10:00 /k/agent/current -> {DIGEST}.pyz\n"
+PASS = passscript.script(("docker",), "klops", "python3", "/k").encode()
 OLD = [digit * 16 for digit in "abcde"]
 SILENT = Reply(1, b"", b"container c0ffee is not running")
 
@@ -44,6 +48,7 @@ def replies(
         "package": Reply(0, package.encode()),
         "link": Reply(0, link.encode()),
         "packages": Reply(0, "\n".join(packages).encode()),
+        "pass": Reply(0, f"{hashlib.sha256(PASS).hexdigest()}\n".encode()),
         "docker.version": Reply(0, b'{"Server": {"Version": "24"}}'),
         "container": Reply(0, json.dumps([{"Id": "c0ffee", "State": {"Status": state}}]).encode()),
         "agent.status": SILENT if supervisor is None else Reply(0, status.encode()),
@@ -59,7 +64,8 @@ def test_in_place() -> None:
 def test_bare_host() -> None:
     stage = Stage()
     nothing = replies("", "", "", (), supervisor=None) | {
-        "container": Reply(1, b"", b"Error: No such container: klops")
+        "pass": Reply(44),
+        "container": Reply(1, b"", b"Error: No such container: klops"),
     }
     plan = stage.plan("klops.agent", nothing)
     assert whats(plan)[:5] == [
@@ -70,11 +76,26 @@ def test_bare_host() -> None:
         "make folder /k/log (mode 0700)",
     ]
     assert whats(plan)[5].startswith(f"upload /k/agent/{DIGEST}.pyz (")
-    assert whats(plan)[6:] == [f"point /k/agent/current to {DIGEST}.pyz"]
+    assert whats(plan)[6:] == [
+        f"point /k/agent/current to {DIGEST}.pyz",
+        f"write /k/pass (0755, {len(PASS)} bytes)",
+    ]
     stage.remote.on("sh -c")
     stage.action("klops.agent").apply(plan, stage.ctx)
-    assert stage.remote.files == {f"/k/agent/{DIGEST}.pyz": (PACKAGE.data, 0o644)}
-    assert "/k/agent/current" in stage.remote.commands[-1]
+    assert stage.remote.files == {
+        f"/k/agent/{DIGEST}.pyz": (PACKAGE.data, 0o644),
+        "/k/pass": (PASS, 0o755),
+    }
+    assert "/k/agent/current" in stage.remote.commands[-2]
+
+
+def test_the_scheduled_pass_follows_the_settings() -> None:
+    assert whats(Stage().plan("klops.agent", replies())) == []
+    changed = SETTINGS | {"container": {"image": "vllm:1", "python": "/opt/py/bin/python3"}}
+    stage = Stage(settings=Settings.model_validate(changed))
+    assert [what.partition(" (")[0] for what in whats(stage.plan("klops.agent", replies()))] == [
+        "write /k/pass"
+    ]
 
 
 def test_a_package_of_other_content_is_uploaded_again() -> None:

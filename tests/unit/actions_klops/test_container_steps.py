@@ -5,9 +5,10 @@ import json
 import pytest
 
 from klops.actions.own.container import steps
-from klops.actions.own.container.steps import Create, Remove, Start, WaitAgent
+from klops.actions.own.container.create import Create
+from klops.actions.own.container.steps import Remove, Start, WaitAgent
 from klops.commands.containerspec import ContainerSpec
-from klops.errors import AgentError, CommandFailed, TaskFailed
+from klops.errors import AgentError, ChangedMeanwhile, DockerUnavailable, TaskFailed
 from klops.remote.fake import reply
 
 from .support import Stage
@@ -30,23 +31,32 @@ def test_create_then_start_by_id_then_wait_for_the_agent() -> None:
 
 def test_a_container_that_does_not_start_is_removed_by_its_id() -> None:
     stage = Stage()
-    stage.remote.on("docker create", "c0ffee\n").on("docker start", reply(rc=1, stderr=MISSING)).on(
-        "docker rm"
-    )
-    with pytest.raises(TaskFailed, match="no such file or directory") as raised:
+    stage.remote.on("docker create", "c0ffee\n").on("docker start", reply(rc=1, stderr="no space left"))
+    stage.remote.on("docker stop").on("docker rm")
+    with pytest.raises(TaskFailed, match="no space left") as raised:
         create(stage).carry_out(stage.ctx)
     assert raised.value.code == "container-create"
     assert raised.value.hint == "the container was removed again"
     assert stage.remote.commands[-1] == "docker rm -v c0ffee"
 
 
+def test_a_device_that_is_gone_is_named_and_has_a_code_of_its_own() -> None:
+    stage = Stage()
+    stage.remote.on("docker create", "c0ffee\n").on("docker start", reply(rc=1, stderr=MISSING))
+    stage.remote.on("docker stop").on("docker rm")
+    with pytest.raises(TaskFailed, match="its device /d/xpu1 is not on the host") as raised:
+        create(stage).carry_out(stage.ctx)
+    assert raised.value.code == "card-missing"
+
+
 def test_a_removal_that_fails_too_says_what_is_left() -> None:
     stage = Stage()
     stage.remote.on("docker create", "c0ffee0123456789\n").on("docker start", reply(rc=1, stderr=MISSING))
-    stage.remote.on("docker rm", reply(rc=1))
+    stage.remote.on("docker stop").on("docker rm", reply(rc=1, stderr="device or resource busy"))
     with pytest.raises(TaskFailed) as raised:
         create(stage).carry_out(stage.ctx)
-    assert raised.value.hint == "the container is left behind: docker rm c0ffee012345"
+    assert "the container is left behind: docker rm -f c0ffee012345" in raised.value.hint
+    assert "device or resource busy" in raised.value.hint
 
 
 def test_a_new_container_whose_agent_never_comes_is_taken_back() -> None:
@@ -55,17 +65,39 @@ def test_a_new_container_whose_agent_never_comes_is_taken_back() -> None:
     with pytest.raises(AgentError, match="no module named x") as raised:
         create(stage).carry_out(stage.ctx)
     assert "the container was removed again" in raised.value.hint
-    assert stage.remote.commands[-2:] == ["docker stop -t 1 c0ffee", "docker rm -v c0ffee"]
+    assert stage.remote.commands[-2:] == ["docker stop -t 10 c0ffee", "docker rm -v c0ffee"]
 
 
-def test_a_name_taken_meanwhile_removes_nothing() -> None:
-    stage = Stage()
-    stage.remote.on(
-        "docker create", reply(rc=1, stderr='Conflict. The container name "/klops" is already in use')
+TAKEN = 'Conflict. The container name "/klops" is already in use by container "5711a96e". You have to remove'
+
+
+def holder(**labels: str) -> str:
+    state, config = {"Status": "running"}, {"Image": "ubuntu", "Labels": labels}
+    host = {"LogConfig": {"Config": {"labels": "io.klops.managed"}}}
+    return json.dumps(
+        [{"Id": "5711a96e", "Name": "/klops", "State": state, "Config": config, "HostConfig": host}]
     )
-    with pytest.raises(TaskFailed, match="already in use"):
+
+
+@pytest.mark.parametrize("made", ["", "1"])
+def test_a_name_taken_meanwhile_removes_nothing_and_says_whose_it_is(made: str) -> None:
+    stage = Stage()
+    stage.remote.on("docker create", reply(rc=1, stderr=TAKEN))
+    stage.remote.on("docker inspect", holder(**{"io.klops.managed": made, "io.klops.run": "another"}))
+    with pytest.raises(ChangedMeanwhile) as raised:
         create(stage).carry_out(stage.ctx)
+    assert raised.value.code == "container-conflict"
+    whose = "made by klops" if made else "not made by klops"
+    assert f"by klops (5711a96e, ubuntu, running, {whose})" in raised.value.message
     assert len(stage.remote.commands) == 1
+
+
+def test_an_engine_that_is_gone_is_not_a_container_that_could_not_be_made() -> None:
+    stage = Stage()
+    stage.remote.on("docker", reply(rc=1, stderr="Cannot connect to the Docker daemon at unix:///x"))
+    with pytest.raises(DockerUnavailable) as raised:
+        create(stage).carry_out(stage.ctx)
+    assert raised.value.code == "docker-unavailable"
 
 
 def test_the_diff_of_a_new_container_is_its_command() -> None:
@@ -77,12 +109,12 @@ def test_the_diff_of_a_new_container_is_its_command() -> None:
 
 def test_an_old_container_that_does_not_start_is_kept() -> None:
     stage = Stage()
-    stage.remote.on("docker start", reply(rc=1, stderr=MISSING))
-    with pytest.raises(TaskFailed) as raised:
-        Start(DOCKER, "klops", "c0ffee", "exited").carry_out(stage.ctx)
-    assert raised.value.code == "container-start"
-    assert raised.value.hint.startswith("klops up h --check ")
-    assert stage.remote.commands == ["docker start c0ffee"]
+    for said, code in ((MISSING, "card-missing"), ("OCI runtime create failed", "container-start")):
+        stage.remote.on("docker start", reply(rc=1, stderr=said))
+        with pytest.raises(TaskFailed) as raised:
+            Start(DOCKER, "klops", "c0ffee", "exited").carry_out(stage.ctx)
+        assert raised.value.code == code
+    assert stage.remote.commands == ["docker start c0ffee"] * 2
 
 
 def test_remove_stops_with_grace_and_never_by_force() -> None:
@@ -91,7 +123,7 @@ def test_remove_stops_with_grace_and_never_by_force() -> None:
     Remove(DOCKER, "klops", "c0ffee", True, 120).carry_out(stage.ctx)
     assert stage.remote.commands == ["docker stop -t 120 c0ffee", "docker rm -v c0ffee"]
     stage.remote.on("docker stop", reply(rc=1, stderr="daemon hangs"))
-    with pytest.raises(CommandFailed):
+    with pytest.raises(TaskFailed, match="could not be stopped: daemon hangs"):
         Remove(DOCKER, "klops", "c0ffee", True, 120).carry_out(stage.ctx)
     assert stage.remote.commands[-1].startswith("docker stop")
 

@@ -13,7 +13,7 @@ NAMES = ("klops.preflight", "klops.container", "klops.services", "klops.status")
 def test_equal_keys_are_equal_scripts() -> None:
     stage = Stage()
     scripts: dict[str, str] = {}
-    for name in NAMES:
+    for name in (*NAMES, "klops.image"):
         for key, script in stage.scripts(name).items():
             assert scripts.setdefault(key, script) == script
     shared = [key for key in scripts if all(key in stage.scripts(name) for name in NAMES)]
@@ -23,7 +23,7 @@ def test_equal_keys_are_equal_scripts() -> None:
 def test_docker_is_called_as_the_settings_say() -> None:
     settings = {**SETTINGS, "docker": {"sudo": True, "host": "unix:///run/d.sock"}}
     stage = Stage(settings=Settings.model_validate(settings))
-    for name in NAMES:
+    for name in (*NAMES, "klops.image"):
         for key, script in stage.scripts(name).items():
             if "docker" in script:
                 assert "sudo -n docker -H unix:///run/d.sock" in script, key

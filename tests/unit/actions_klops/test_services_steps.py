@@ -104,7 +104,7 @@ def test_a_process_that_can_not_be_looked_at_is_no_free_card() -> None:
 def test_a_stop_is_written_down_where_only_its_owner_reads() -> None:
     stage = Stage()
     record = {"schema": 1, "name": "main", "desired": "stopped", "generation": 3}
-    RecordStopped("/k/run/main.state.json", "main", "exited", record).carry_out(stage.ctx)
+    RecordStopped("/k/run/main.state.json", "main", "the exited container", record).carry_out(stage.ctx)
     ((path, (data, mode)),) = stage.remote.files.items()
     assert (path, json.loads(data), mode) == ("/k/run/main.state.json", record, 0o600)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own import hostreads, hostview
+from klops.actions.own.container.engine import LIMIT, Engine, not_started, said
 from klops.commands import docker
-from klops.commands.containerspec import ContainerSpec
-from klops.errors import AgentError, TaskFailed
+from klops.errors import AgentError
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
-    from klops.remote.base import Completed, Remote
+    from klops.remote.base import Remote
 
-#: Seconds that making or starting a container may take: engines with full disks are slow.
-_ENGINE_TIMEOUT = 180.0
 #: Seconds until the agent's supervisor must answer after a start.
 AGENT_TIMEOUT = 30.0
 #: Seconds between two looks.
@@ -37,71 +34,6 @@ def tail(remote: Remote, prefix: tuple[str, ...], container: str) -> str:
     return f"\nits last lines:\n{text}" if text else ""
 
 
-def _said(done: Completed) -> str:
-    lines = done.error_text.strip().splitlines() or done.text.strip().splitlines()
-    return lines[0] if lines else f"status {done.rc}"
-
-
-@dataclass(frozen=True)
-class Create(Step):
-    """Make the container, start it and wait for its agent. If that fails, nothing of it stays."""
-
-    docker: tuple[str, ...]
-    spec: ContainerSpec
-    settings: Settings
-
-    def change(self) -> Change:
-        """The container, and the whole command that makes it as the diff."""
-        argv = docker.create(self.docker, self.spec)
-        *cards, control = self.spec.devices
-        nodes = f"{len(cards)} card{'s' if len(cards) != 1 else ''} and {posixpath.basename(control[0])}"
-        what = f"make container {self.spec.name} of {self.spec.image} with {nodes}"
-        return Change(what, "", _lines(argv))
-
-    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """Create, start, wait; what was just made is removed by its own id when it is of no use.
-
-        It holds nobody's work yet, and left behind it would stand in the way of the next try.
-        """
-        made = ctx.remote.run(docker.create(self.docker, self.spec), check=False, timeout=_ENGINE_TIMEOUT)
-        if made.rc != 0:
-            raise TaskFailed(
-                f"container {self.spec.name} could not be made: {_said(made)}",
-                code="container-create",
-                hint="nothing was made",
-            )
-        identity = made.text.strip().splitlines()[-1].strip()
-        started = ctx.remote.run(docker.start(self.docker, identity), check=False, timeout=_ENGINE_TIMEOUT)
-        if started.rc != 0:
-            raise TaskFailed(
-                f"container {self.spec.name} was made but did not start: {_said(started)}",
-                code="container-create",
-                hint=self._take_back(ctx, identity),
-            )
-        try:
-            about = WaitAgent(self.settings).carry_out(ctx)
-        except AgentError as error:
-            ctx.remote.run(docker.stop(self.docker, identity, 1), check=False, timeout=_ENGINE_TIMEOUT)
-            hint = f"{error.hint} ({self._take_back(ctx, identity)})"
-            raise AgentError(error.message, hint=hint, code=error.code) from error
-        return {"id": identity, **about}
-
-    def _take_back(self, ctx: Context, identity: str) -> str:
-        """Remove what was just made; says whether it is gone."""
-        removed = ctx.remote.run(docker.remove(self.docker, identity), check=False, timeout=_ENGINE_TIMEOUT)
-        if removed.rc == 0:
-            return "the container was removed again"
-        return f"the container is left behind: docker rm {identity[:12]}"
-
-
-def _lines(argv: tuple[str, ...]) -> str:
-    """A long command as lines of one option each, for a diff."""
-    text = ""
-    for word in argv:
-        text += ("\n  " if word.startswith("--") else " " if text else "") + word
-    return text + "\n"
-
-
 @dataclass(frozen=True)
 class Start(Step):
     """Start a container that is there."""
@@ -117,13 +49,9 @@ class Start(Step):
 
     def carry_out(self, ctx: Context) -> None:
         """Start it by its id. It is kept when it doesn't: its writable layer may hold somebody's work."""
-        done = ctx.remote.run(docker.start(self.docker, self.id), check=False, timeout=_ENGINE_TIMEOUT)
+        done = Engine(ctx, self.docker).ask(docker.start(self.docker, self.id), self.id)
         if done.rc != 0:
-            raise TaskFailed(
-                f"container {self.name} does not start: {_said(done)}",
-                code="container-start",
-                hint=f"klops up {ctx.view.host} --check tells whether a card node it needs is gone",
-            )
+            raise not_started(f"container {self.name} does not start", said(done), code="container-start")
 
 
 def _hopeless(host: hostview.HostView) -> bool:
@@ -199,7 +127,9 @@ class Remove(Step):
 
     def carry_out(self, ctx: Context) -> None:
         """Stop with its grace time, then remove; both by id, neither by force."""
-        limit = self.stop_timeout + _ENGINE_TIMEOUT
+        engine = Engine(ctx, self.docker)
+        what = f"container {self.name} could not be"
         if self.running:
-            ctx.remote.run(docker.stop(self.docker, self.id, self.stop_timeout), timeout=limit)
-        ctx.remote.run(docker.remove(self.docker, self.id), timeout=_ENGINE_TIMEOUT)
+            stop = docker.stop(self.docker, self.id, self.stop_timeout)
+            engine.must(stop, self.id, f"{what} stopped", self.stop_timeout + LIMIT)
+        engine.must(docker.remove(self.docker, self.id), self.id, f"{what} removed")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
+from klops.actions.own.container.adopt_steps import Supervise
 from klops.actions.own.desired import card_choice, identities, missing_secret, secrets, unit_spec
 from klops.actions.own.services.steps import StartUnit, Verb, spec_text
 from klops.actions.own.services.stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
@@ -18,6 +19,7 @@ from klops.commands.agent import secret_digest
 from klops.errors import KlopsError, TaskFailed
 from klops.inventory.settings import Settings
 from klops.remote.base import Replies
+from klops.remote.rootreads import plain
 from klops.yamlsource import nearest
 
 
@@ -43,7 +45,7 @@ class ServicesAction(Action[ServicesParams]):
         if params.state == "stopped":
             reads += stop_reads(settings)
         else:
-            reads += [hostreads.pids(settings), *hostreads.cards(settings)]
+            reads += [hostreads.pids(settings), hostreads.device_links(settings), *hostreads.cards(settings)]
             for name in settings.services:
                 reads += [hostreads.unit_file(settings, name), hostreads.unit_state(settings, name)]
         return Probe(reads=tuple(reads))
@@ -66,7 +68,11 @@ class ServicesAction(Action[ServicesParams]):
         names = _names(params, settings, host)
         if params.state == "stopped":
             return stopped(settings, host, names, seen.replies)
-        return _running(view, host, names, seen.replies, params)
+        plan = _running(view, host, names, seen.replies, params)
+        if host.alone and plan.changes and params.state == "restarted":
+            # for services that are to run klops.container has seen to it
+            return replace(plan, steps=(Supervise(settings), *plan.steps))
+        return plan
 
 
 def _absent(host: hostview.HostView, params: ServicesParams, check: bool, name: str) -> KlopsError | None:
@@ -104,7 +110,7 @@ class Known:
 
 
 def _json(replies: Replies, key: str) -> Mapping[str, Any] | None:
-    found = hostview.reply(replies, key)
+    found = plain(hostview.reply(replies, key))
     value = found.json() if found.ok else None
     return value if isinstance(value, dict) else None
 
@@ -130,7 +136,7 @@ def _running(
     if missing_key is not None:
         return Plan(failure=missing_key)
     choice = card_choice(settings)
-    cards = identities(host.cards)
+    cards = identities(host.cards, host.nodes)
     starts: list[StartUnit] = []
     restarts: list[Step] = []
     waits: list[Step] = []
@@ -148,11 +154,7 @@ def _running(
             seen = {**cards, **(recorded or {})}
         missing = [index for index in choice[name] if index not in seen]
         if missing:
-            raise TaskFailed(
-                f"{name}: xpu-smi knows no card {', '.join(map(str, missing))}",
-                code="card-missing",
-                hint="correct klops.cards.use, or look why the card is gone",
-            )
+            raise _no_card(name, missing, host)
         spec = unit_spec(settings, name, choice[name], seen)
         why, same = _difference(known, spec, settings, name)
         if params.state == "restarted" and same and known.unit is not None and "assumed" not in known.unit:
@@ -182,6 +184,21 @@ def _running(
         message="" if steps else "all ready",
         result={"cards": {name: list(choice[name]) for name in names}},
         warnings=tuple(warnings),
+    )
+
+
+def _no_card(name: str, missing: Sequence[int], host: hostview.HostView) -> TaskFailed:
+    listed = ", ".join(map(str, missing))
+    if set(missing) <= set(host.cards.by_index()):
+        return TaskFailed(
+            f"{name}: card {listed} is not in the container, where its node's name is that of another card",
+            code="card-missing",
+            hint="correct klops.cards.use, or have the container made anew: klops up --recreate",
+        )
+    return TaskFailed(
+        f"{name}: xpu-smi knows no card {listed}",
+        code="card-missing",
+        hint="correct klops.cards.use, or look why the card is gone",
     )
 
 

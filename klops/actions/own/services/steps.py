@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own.hostreads import agent_argv
+from klops.commands import docker
 from klops.errors import AgentError, TaskFailed
 from klops.remote.base import Completed
+from klops.remote.rootreads import archive
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -108,26 +111,35 @@ class Verb(Step):
 
 @dataclass(frozen=True)
 class RecordStopped(Step):
-    """Write down that a unit of a container that doesn't run is meant to stay stopped.
+    """Write down that a unit which nobody supervises just now is meant to stay stopped.
 
-    The supervisor reads it when docker starts the container again; no process writes that file meanwhile.
+    The next supervisor reads it, that of a container that docker starts again for one; no process writes that
+    file meanwhile.
     """
 
     path: str
     unit: str
-    #: of the container
-    state: str
+    #: what it would come back with
+    comes_with: str
     record: Mapping[str, Any]
+    #: of the container
+    id: str = ""
+    #: how docker is called, where the file is in the container's own layer; () where it is on the host
+    into: tuple[str, ...] = ()
 
     def change(self) -> Change:
         """The unit, and why that has to be written down."""
-        return Change(
-            f"record that {self.unit} is stopped: it would come back with the {self.state} container"
-        )
+        return Change(f"record that {self.unit} is stopped: it would come back with {self.comes_with}")
 
     def carry_out(self, ctx: Context) -> None:
         """Replace the file."""
-        ctx.remote.put(json.dumps(self.record, indent=1).encode() + b"\n", self.path, mode=0o600)
+        data = json.dumps(self.record, indent=1).encode() + b"\n"
+        if not self.into:
+            ctx.remote.put(data, self.path, mode=0o600)
+            return
+        folder, name = posixpath.split(self.path)
+        argv = docker.copy_in(self.into, "-", self.id, folder)
+        ctx.remote.run(argv, stdin=archive(name, data, 0o600))
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Plan, Step
 from klops.actions.own import hostreads, hostview
+from klops.actions.own.container.adopt_steps import Supervise
 from klops.actions.own.services.steps import CheckFree, RecordStopped, Verb, judge_holders
 from klops.errors import TaskFailed
 from klops.remote.base import Replies
 from klops.remote.reads import ABSENT, Read
+from klops.remote.rootreads import plain
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -40,10 +42,16 @@ def stopped(settings: Settings, host: hostview.HostView, names: list[str], repli
     steps: list[Step] = []
     for name in names:
         unit = host.units.get(name)
-        if unit is not None and (unit.get("desired") != "stopped" or unit.get("state") != "stopped"):
+        if unit is None or (unit.get("desired") == "stopped" and unit.get("state") == "stopped"):
+            continue
+        if host.alone and name in settings.services and not unit.get("lineage"):
+            # nothing of it lives: a supervisor that is started to stop it would start it first
+            steps += _on_record(settings, host, name, replies, "a supervisor")
+        else:
             steps.append(Verb(settings, "stop", name, "", stop_timeout(settings, name)))
     if steps:
-        return Plan(steps=(*steps, CheckFree(settings, tuple(names))))
+        first = (Supervise(settings),) if host.alone and any(isinstance(s, Verb) for s in steps) else ()
+        return Plan(steps=(*first, *steps, CheckFree(settings, tuple(names))))
     found = hostview.reply(replies, hostreads.HOLDERS).json()
     if not isinstance(found, dict) or not isinstance(found.get("holders"), list):
         return Plan(failure=TaskFailed("who holds the cards could not be seen", code="cards-unseen"))
@@ -56,28 +64,37 @@ def _at_rest(settings: Settings, host: hostview.HostView, names: list[str], repl
     container = host.container
     if container is None or not host.ours:
         return Plan(message=_NOBODY)
-    listing = hostview.reply(replies, hostreads.RUN_FOLDER)
+    listing = plain(hostview.reply(replies, hostreads.RUN_FOLDER))
     if not listing.ok:
         # the folder is as old as the container: that it can't be listed doesn't mean that nothing is in it
         return Plan(failure=_unseen(f"{settings.root}/run", container.state))
     on_disk = [line[: -len(_STATE)] for line in listing.text.splitlines() if line.endswith(_STATE)]
     steps: list[Step] = []
     for name in names:
-        path = f"{settings.root}/run/{name}{_STATE}"
-        answer = hostview.reply(replies, f"state:{name}")
-        if answer.rc == ABSENT:
-            continue
-        state = answer.json() if answer.ok else None
-        if not isinstance(state, Mapping):
-            return Plan(failure=_unseen(path, container.state))
-        if state.get("desired") != "stopped":
-            steps.append(RecordStopped(path, name, container.state, _stopped_record(state)))
+        steps += _on_record(settings, host, name, replies, f"the {container.state} container")
     strangers = [name for name in on_disk if name not in settings.services]
     warning = (
         f"not in the settings, and not looked at: {', '.join(strangers)}; "
         "the next klops up removes what comes back of it"
     )
     return Plan(steps=tuple(steps), message=_NOBODY, warnings=(warning,) if strangers else ())
+
+
+def _on_record(
+    settings: Settings, host: hostview.HostView, name: str, replies: Replies, comes_with: str
+) -> list[Step]:
+    """The step that writes down that a unit is stopped, where it isn't yet. Raises TaskFailed."""
+    path, container = f"{settings.root}/run/{name}{_STATE}", host.container
+    answer = plain(hostview.reply(replies, f"state:{name}"))
+    if answer.rc == ABSENT or container is None:
+        return []
+    state = answer.json() if answer.ok else None
+    if not isinstance(state, Mapping):
+        raise _unseen(path, container.state)
+    if state.get("desired") == "stopped":
+        return []
+    into = hostreads.docker_prefix(settings) if host.adopted else ()
+    return [RecordStopped(path, name, comes_with, _stopped_record(state), container.id, into)]
 
 
 def _stopped_record(state: Mapping[str, Any]) -> dict[str, Any]:

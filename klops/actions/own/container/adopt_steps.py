@@ -1,0 +1,204 @@
+"""Steps of an adoption. Each can be repeated; none writes into the container but below klops' root."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from klops.actions.base import Change, Context, Progress, Step
+from klops.actions.own import hostreads, records
+from klops.actions.own.agent import FOLDERS
+from klops.actions.own.container.steps import WaitAgent
+from klops.actions.own.image import python
+from klops.actions.own.services.steps import answer
+from klops.commands import docker
+from klops.commands.agent import hold, package_path
+from klops.errors import AgentError, TaskFailed
+from klops.remote import agentpackage
+from klops.remote.container import ContainerRemote
+from klops.remote.whoami import user
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+    from klops.remote.base import Remote
+
+#: Seconds that the supervisor may take to end all units and itself.
+_QUIT_TIMEOUT = 180.0
+#: Lines of the launcher's output that an error shows.
+_TAIL = 20
+
+#: ``sh -c MAKE sh MODE PATH ...``: folders that are missing, with their modes whatever the umask.
+_MAKE = (
+    'while [ $# -gt 1 ]; do [ -d "$2" ] || { mkdir -p -- "$2" && chmod "$1" "$2"; } || exit 73; shift 2; done'
+)
+#: ``sh -c SWITCH sh NEW PACKAGE SIZE CURRENT KEEP``: the copied file gets its name, then ``current`` leads to
+#: it. Both by rename, so that whoever starts meanwhile finds the old agent or the new one. All others go, but
+#: not the one whose digest is KEEP.
+_SWITCH = r"""
+n=$(wc -c <"$1") && [ "$n" -eq "$3" ] || { echo "$n of $3 bytes arrived" >&2; rm -f -- "$1"; exit 74; }
+chmod 0644 "$1" && mv -f -- "$1" "$2" && ln -sf -- "${2##*/}" "$4.new" && mv -f -- "$4.new" "$4" || exit 73
+for p in "${2%/*}"/*.pyz; do
+  case $p in "$2"|*/"$5".pyz) ;; *) rm -rf -- "$p" "${p%.pyz}".*; esac
+done
+"""
+
+
+def launcher_log(root: str) -> str:
+    """What the launcher and the supervisor of an adopted container say."""
+    return f"{root}/log/launcher.log"
+
+
+def supervise(ctx: Context, settings: Settings) -> Mapping[str, Any]:
+    """Start the supervisor beside the main process, and wait until it answers. Returns what it is.
+
+    One that is at work already stays: of two the second leaves. Raises AgentError with what it said, and
+    CommandFailed when it can't be started at all.
+    """
+    prefix, wanted = hostreads.docker_prefix(settings), settings.container
+    inside = ContainerRemote(ctx.remote, prefix, wanted.name)
+    log = launcher_log(settings.root)
+    inside.launch(hold(wanted.python, settings.root, beside=True), log=log)
+    try:
+        return WaitAgent(settings).carry_out(ctx)
+    except AgentError as error:
+        raise AgentError(error.message + _tail(inside, log), hint=error.hint, code=error.code) from error
+
+
+def _tail(inside: Remote, log: str) -> str:
+    """The end of a log of the container as a piece of a message; "" when there is none."""
+    said = inside.run(["tail", "-n", str(_TAIL), log], check=False).text.strip()
+    return f"\nlast lines of {log}:\n{said}" if said else ""
+
+
+@dataclass(frozen=True)
+class CheckInside(Step):
+    """Ask whether the interpreter of the settings is one that klops and vLLM can use."""
+
+    changes: ClassVar[bool] = False
+
+    docker: tuple[str, ...]
+    name: str
+    id: str
+    python: str
+
+    def change(self) -> Change:
+        """The interpreter and the container."""
+        return Change(f"check {self.python} of container {self.name}")
+
+    def carry_out(self, ctx: Context) -> None:
+        """Before anything is written there. Raises what :func:`klops.actions.own.image.python.judge` says."""
+        argv = docker.execute(self.docker, self.id, self.python, *python.ARGS)
+        done = ctx.remote.run(argv, check=False)
+        where = f"the container {self.name}"
+        error = python.judge(done.rc, done.text, done.error_text, python=self.python, where=where)
+        if error is not None:
+            raise error
+
+
+@dataclass(frozen=True)
+class PlaceAgent(Step):
+    """Put the agent into the container's own layer: it has no folder of the host for it."""
+
+    docker: tuple[str, ...]
+    name: str
+    id: str
+    root: str
+    digest: str
+    #: digest of the package that a living supervisor starts gates from; "" for none
+    in_use: str
+
+    def change(self) -> Change:
+        """The agent and where it goes."""
+        return Change(f"put the agent {self.digest} into container {self.name} ({self.root}/agent)")
+
+    def carry_out(self, ctx: Context) -> None:
+        """Make klops' folders, copy the package of the host beside its place, rename it, switch the link."""
+        paths = [(mode, f"{self.root}/{name}" if name else self.root) for name, mode in FOLDERS]
+        pairs = [word for mode, path in paths for word in (f"{mode:04o}", path)]
+        ctx.remote.run(docker.execute(self.docker, self.id, "sh", "-c", _MAKE, "sh", *pairs))
+        package = package_path(self.root, self.digest)
+        new = f"{self.root}/agent/.{self.digest}.new"
+        copied = ctx.remote.run(docker.copy_in(self.docker, package, self.id, new), check=False)
+        if copied.rc != 0:
+            raise TaskFailed(
+                f"the agent could not be copied into container {self.name}: {copied.error_text.strip()}",
+                code="agent-placing",
+                hint="klops.agent puts it on the host first: is that task in the playbook?",
+            )
+        size = len(agentpackage.build().data)
+        words = ("sh", new, package, str(size), f"{self.root}/agent/current", self.in_use)
+        ctx.remote.run(docker.execute(self.docker, self.id, "sh", "-c", _SWITCH, *words))
+
+
+@dataclass(frozen=True)
+class Record(Step):
+    """Write down on the host, by its id, that the container is adopted."""
+
+    root: str
+    name: str
+    id: str
+    #: id of the container that the record names so far; "" for none
+    before: str
+
+    def change(self) -> Change:
+        """The container; another one that was adopted before it is told."""
+        what = f"adopt container {self.name} ({self.id[:12]}), which klops did not make"
+        if self.before:
+            what += f"; another one ({self.before[:12]}) was adopted before"
+        return Change(what)
+
+    def carry_out(self, ctx: Context) -> None:
+        """Write it."""
+        record = records.Adoption(self.id, self.name, user(), round(time.time(), 3))
+        ctx.remote.put(records.text(record), records.adoption_path(self.root))
+
+
+@dataclass(frozen=True)
+class Supervise(Step):
+    """Start the agent's supervisor beside the container's main process."""
+
+    settings: Settings
+
+    def change(self) -> Change:
+        """What is started where."""
+        return Change(f"start the agent's supervisor in container {self.settings.container.name}")
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """Start it and wait for it."""
+        return supervise(ctx, self.settings)
+
+
+@dataclass(frozen=True)
+class EndSupervisor(Step):
+    """Have the supervisor end its units and itself; what is desired of them stays on record."""
+
+    settings: Settings
+
+    def change(self) -> Change:
+        """What ends where."""
+        return Change(f"end the agent's supervisor in container {self.settings.container.name}")
+
+    def carry_out(self, ctx: Context) -> None:
+        """Ask for it; the agent answers when nothing of it lives."""
+        ctx.progress(Progress("ending the supervisor"))
+        done = ctx.remote.run(hostreads.agent_argv(self.settings, "quit"), check=False, timeout=_QUIT_TIMEOUT)
+        answer(done, "the supervisor could not be ended")
+
+
+@dataclass(frozen=True)
+class Forget(Step):
+    """Remove the record of an adoption."""
+
+    root: str
+    name: str
+    id: str
+
+    def change(self) -> Change:
+        """The container, and that nothing happens to it."""
+        return Change(f"forget that container {self.name} ({self.id[:12]}) was adopted; it stays as it is")
+
+    def carry_out(self, ctx: Context) -> None:
+        """Remove the file."""
+        ctx.remote.run(["rm", "-f", "--", records.adoption_path(self.root)])

@@ -1,0 +1,135 @@
+"""A container made anew: the old one is kept until the new one serves, and comes back if it doesn't."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from klops.actions.base import Change, Context, Seen, Step
+from klops.actions.own import hostreads, hostview, records
+from klops.actions.own.container.aside import Aside, aside_name, committed_name
+from klops.actions.own.container.calm import calm
+from klops.actions.own.container.create import lines, nodes
+from klops.actions.own.container.goingback import go_back
+from klops.actions.own.container.making import make
+from klops.actions.own.records import Recreation
+from klops.actions.own.services.action import ServicesAction
+from klops.actions.own.services.steps import MARGIN, answer
+from klops.commands import docker
+from klops.commands.containerspec import ContainerSpec
+from klops.commands.docker import Container
+from klops.errors import ChangedMeanwhile, HostUnreachable, KlopsError
+from klops.remote.base import Replies
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+
+@dataclass(frozen=True)
+class Recreate(Step):
+    """Put the old container aside, make the new one, have its units ready, then remove the old one.
+
+    Whatever goes wrong after the old one was touched, it is put back, and its units with it.
+    """
+
+    docker: tuple[str, ...]
+    spec: ContainerSpec
+    settings: Settings
+    old: Container
+    #: whether klops made the old one; another is never removed
+    made: bool
+    #: whether its agent answers: then the units as they run are kept for the way back
+    answers: bool
+    #: units that are wanted running, as far as that is known without the agent
+    units: tuple[str, ...]
+    #: why, key by key
+    why: tuple[str, ...]
+
+    def change(self) -> Change:
+        """Why, what becomes of the old one, and the command that makes the new one as the diff."""
+        old = self.old
+        if self.made:
+            after = f"the old one, {old.id[:12]}, is removed when the new one serves"
+        else:
+            after = f"the old one, {old.id[:12]}, stays, stopped, as {aside_name(old)}"
+        kept = f"kept as image {committed_name(old)}, " if self.settings.container.commit else ""
+        what = (
+            f"make container {old.name} anew of {self.spec.image} with {nodes(self.spec)} "
+            f"({'; '.join(self.why)}); {kept}{after}"
+        )
+        return Change(what, "", lines(docker.create(self.docker, self.spec)))
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """All of it; returns id and agent of the new one, and the name of the image if one was made."""
+        self._unchanged(ctx)
+        kept = self._kept(ctx) if self.answers else ()
+        record = Recreation(
+            id=self.old.id,
+            name=self.old.name,
+            aside=aside_name(self.old),
+            restart=self.old.restart,
+            adopted=not self.made,
+            ran=_ran(self.old),
+            units=kept,
+            run=ctx.view.run,
+            at=time.time(),
+        )
+        image = committed_name(self.old) if self.settings.container.commit else ""
+        try:
+            Aside(ctx, self.settings, record).put(commit=image)
+            about = make(ctx, self.spec, self.settings, self.docker)
+            self._serve(ctx, kept if self.answers else self.units)
+        except HostUnreachable:
+            # nobody can be asked: the record tells the next look what there is to put in order
+            raise
+        except KlopsError as error:
+            raise go_back(ctx, self.settings, record, error) from error
+        _finish(ctx, self.settings, record)
+        return {**about, "old": self.old.id, **({"image": image} if image else {})}
+
+    def _unchanged(self, ctx: Context) -> None:
+        """Look again now that the lock is ours: another run may have made it anew meanwhile."""
+        settings = self.settings
+        found = ctx.remote.read((hostreads.container(settings), hostreads.recreation(settings)))
+        now = docker.parse_inspect(hostview.reply(found, hostreads.CONTAINER).text)
+        lost = records.parse_recreation(hostview.reply(found, hostreads.RECREATION))
+        if now is None or now.id != self.old.id or _ran(now) != _ran(self.old) or lost is not None:
+            raise ChangedMeanwhile(f"the container {self.old.name} is not the one that was looked at")
+
+    def _kept(self, ctx: Context) -> tuple[str, ...]:
+        """Have the agent keep the units as they are; those that are wanted running."""
+        done = ctx.remote.run(hostreads.agent_argv(self.settings, "keep"), check=False, timeout=MARGIN)
+        return tuple(map(str, answer(done, "the units could not be kept").get("units") or ()))
+
+    def _serve(self, ctx: Context, units: tuple[str, ...]) -> None:
+        """Have the units ready that were wanted running, as the settings now want them."""
+        names = [name for name in units if name in self.settings.services]
+        if not names:
+            return
+        action = ServicesAction()
+        params = action.params(state="running", names=names)
+        replies: Replies = ctx.remote.read(action.probe(params, ctx.view).reads)
+        plan = action.plan(params, ctx.view, Seen(replies))
+        if plan.failure is not None:
+            raise plan.failure
+        for text in plan.warnings:
+            ctx.warn(text)
+        action.apply(plan, replace(ctx, done=[]))
+
+
+def _ran(container: Container) -> bool:
+    """Whether it is more than made: one whose main process keeps ending is started again and again."""
+    return container.state not in ("created", "exited")
+
+
+def _finish(ctx: Context, settings: Settings, record: Recreation) -> None:
+    """The new one serves: nothing that goes wrong from here on is a reason to go back."""
+    with calm(ctx) as quiet:
+        try:
+            Aside(quiet, settings, record).finish()
+        except HostUnreachable:
+            raise
+        except KlopsError as error:
+            ctx.warn(f"the new container serves, but what it replaced is not all cleared: {error.message}")
