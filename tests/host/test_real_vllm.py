@@ -23,7 +23,7 @@ def test_a_real_vllm_through_its_whole_life(make_rehearsal: MakeRehearsal) -> No
     on = ["-i", str(rehearsal.inventory), "-o", "json"]
     cards = device_numbers(host.device_dir)
 
-    with GenerationWatch(cards) as watch:
+    with GenerationWatch(cards, host.root) as watch:
         up = klops("up", host.name, *on, timeout=600)
         assert up.rc == 0, up.stdout[-3000:] + up.stderr[-3000:]
         before = up.json["hosts"][host.name]["services"][SERVICE]

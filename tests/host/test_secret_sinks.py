@@ -61,7 +61,7 @@ def spellings(secret: str) -> set[bytes]:
 
 
 @pytest.mark.parametrize("transport", ["ssh", "local"])
-def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str) -> None:
+def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str, tmp_path: Path) -> None:
     rehearsal = make_rehearsal(hosts=1, transports=[transport])
     host = rehearsal.hosts[0]
     secret = host.api_key
@@ -71,9 +71,10 @@ def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str) ->
     lines = CommandLines()
     lines.start()
     sinks: dict[str, bytes] = {}
+    log = tmp_path / "audit.jsonl"
 
     def keep(*argv: str) -> None:
-        done = klops(*argv, *inventory)
+        done = klops(*argv, *inventory, env={"KLOPS_AUDIT": str(log)})
         sinks[f"klops {' '.join(argv)}"] = done.stdout.encode() + done.stderr.encode()
         assert done.rc == 0, done.stderr
 
@@ -90,6 +91,8 @@ def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str) ->
     lines.stop()
     assert lines.rounds > 50
     sinks["command lines and titles"] = b"\n".join(lines.seen)
+    sinks["audit log of this user"] = log.read_bytes()
+    assert b"run-ended" in sinks["audit log of this user"]
 
     assert rehearsal.engine is not None
     docker = ["docker", *(["-H", rehearsal.engine.host] if rehearsal.engine.host else [])]

@@ -149,7 +149,7 @@ def test_after_kill_9_it_is_ready_again_by_itself_and_never_twice(
     engines = [p for p in inside if p["name"].startswith("VLLM::EngineCor")]
     assert len(supervisors) == len(engines) == 1, inside
     pid = {"api": before["pid"], "engine": engines[0]["pid"], "supervisor": supervisors[0]["pid"]}[victim]
-    with GenerationWatch(device_numbers(host.device_dir)) as watch:
+    with GenerationWatch(device_numbers(host.device_dir), host.root) as watch:
         kill(pid)
 
         def again() -> dict[str, Any] | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import struct
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,12 +15,19 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that has a card node open; ``session`` is its session id as the host sees it."""
+    """A process that has a card node open: its identity, and its session id as the host sees it."""
 
     pid: int
+    #: clock ticks since boot
+    start: int
     session: int
     name: str
     rdevs: frozenset[int]
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Pid and start: no other process ever has both."""
+        return self.pid, self.start
 
 
 def device_numbers(directory: Path, pattern: str = "xpu[0-9]*") -> frozenset[int]:
@@ -48,36 +58,70 @@ def holders(rdevs: Iterable[int]) -> list[Holder]:
         name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
         if rest[0] in "ZX":
             continue
-        found.append(Holder(int(entry.name), int(rest[3]), name, frozenset(held)))
+        found.append(Holder(int(entry.name), int(rest[19]), int(rest[3]), name, frozenset(held)))
     return found
+
+
+def supervisor_pid(root: Path) -> int | None:
+    """Pid of the supervisor that serves a root: who listens on its socket, as the kernel tells."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(root / "run" / "supervisor.sock"))
+        pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
+    return None
 
 
 @dataclass
 class GenerationWatch:
     """Samples the holders of cards until it is left; keeps every moment at which two sessions had one card.
 
-    A unit runs in a session of its own, so two sessions on one card are two generations at once.
+    A unit runs in a session of its own, so two sessions on one card are two generations at once. The
+    supervisor is no generation: it opens a node and closes it at once, to see whether its container still
+    may. So whoever serves ``root`` (``klops.root`` of the host) is left out, by pid and start time, and
+    nobody else.
     """
 
     rdevs: frozenset[int]
+    root: Path
     interval: float = 0.01
     samples: int = 0
-    sessions: set[int] = field(default_factory=set)
-    doubles: list[list[Holder]] = field(default_factory=list)
+    #: who was seen together on cards
+    moments: set[frozenset[Holder]] = field(default_factory=set)
+    #: identities of the supervisors that were seen on one
+    supervisors: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._others: set[tuple[int, int]] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
 
     def _loop(self) -> None:
         while not self._stop.wait(self.interval):
-            now = holders(self.rdevs)
+            now = frozenset(holders(self.rdevs))
             self.samples += 1
-            self.sessions |= {h.session for h in now}
-            for rdev in self.rdevs:
-                if len({h.session for h in now if rdev in h.rdevs}) > 1:
-                    self.doubles.append(now)
-                    break
+            self.moments.add(now)
+            strangers = {holder.identity for holder in now} - self.supervisors - self._others
+            serving = supervisor_pid(self.root) if strangers else None
+            if serving is not None:  # while nobody serves, nobody can be told apart: asked again
+                found = {identity for identity in strangers if identity[0] == serving}
+                self.supervisors |= found
+                self._others |= strangers - found
+
+    @property
+    def doubles(self) -> list[list[Holder]]:
+        """The moments with two generations on one card."""
+        found = []
+        for moment in self.moments:
+            units = [holder for holder in moment if holder.identity not in self.supervisors]
+            sessions = ({h.session for h in units if rdev in h.rdevs} for rdev in self.rdevs)
+            if any(len(on_one) > 1 for on_one in sessions):
+                found.append(units)
+        return found
+
+    @property
+    def sessions(self) -> set[int]:
+        """Sessions of all generations that were seen."""
+        return {h.session for moment in self.moments for h in moment if h.identity not in self.supervisors}
 
     def __enter__(self) -> GenerationWatch:
         self._thread.start()

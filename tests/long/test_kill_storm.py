@@ -40,7 +40,7 @@ def test_twenty_seeded_kills(make_rehearsal: MakeRehearsal, seed: int) -> None:
         return bool(now["services"][SERVICE]["state"] == "ready")
 
     assert klops("up", host.name, *on).rc == 0
-    with GenerationWatch(device_numbers(host.device_dir)) as watch:
+    with GenerationWatch(device_numbers(host.device_dir), host.root) as watch:
         for _ in range(ROUNDS):
             until(serving, timeout=180, what="ready")
             rows = [
