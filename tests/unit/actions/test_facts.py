@@ -138,10 +138,10 @@ def test_as_ansible_has_them() -> None:
     assert set(ours["ansible_date_time"]) == set(theirs["ansible_date_time"])
     assert sorted(ours["ansible_interfaces"]) == sorted(theirs["ansible_interfaces"])
     # what other programs mount and take off meanwhile is nobody's to compare
-    lasting = [mount for mount in before if mount in _mounts(ours)]
-    paths = [mount["mount"] for mount in lasting]
-    assert paths
-    assert lasting == [mount for mount in _mounts(theirs) if mount["mount"] in paths]
+    found = {mount["mount"]: mount for mount in _mounts(theirs)}
+    lasting = [mount for mount in before if mount in _mounts(ours) and mount["mount"] in found]
+    assert lasting
+    assert lasting == [found[mount["mount"]] for mount in lasting]
 
 
 def _mounts(facts: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
