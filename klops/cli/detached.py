@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from klops.inventory.settings import Settings
     from klops.remote.base import Remote
 
+#: How the names of its logs begin, and how many of them stay.
+_LOG = "exec-"
+_KEPT = 50
+
 
 def run_detached(
     session: Session,
@@ -23,16 +27,21 @@ def run_detached(
     log: str | None,
 ) -> int:
     """Start it on every host, print who it is there, and return the exit status of klops."""
+    from klops.cli.place import Place
     from klops.errors import KlopsError, exit_status
+    from klops.remote.insidescripts import OLD_LOGS
     from klops.ui.faults import describe
     from klops.ui.json import host_document
 
-    name_of_log = f"exec-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}.log"
+    name_of_log = f"{_LOG}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}.log"
 
     def start(name: str) -> dict[str, Any]:
-        place = log or f"{settings[name].root}/log/{name_of_log}"
+        folder = f"{settings[name].root}/log"
         with session.remote(name) as remote:
-            return _start(remote, name, settings[name], command, place)
+            if log is None:
+                inside = Place.of(name, settings[name]).inside(remote)
+                inside.run(["sh", "-c", OLD_LOGS, "sh", folder, str(_KEPT - 1), _LOG], check=False)
+            return _start(remote, name, settings[name], command, log or f"{folder}/{name_of_log}")
 
     found = session.each(names, start)
     if session.common.json:

@@ -1,8 +1,9 @@
-"""The scheduled pass: a POSIX shell script that brings back what docker leaves down on a host. No I/O.
+"""The pass: a POSIX shell script that brings back what docker leaves down on a host. No I/O.
 
 docker doesn't try again when a card's node was missing as it started a container, and nothing starts the
-supervisor of an adopted container again after a restart. ``sh ROOT/pass``, run by cron as the user that
-klops works as on the host, does both. It needs docker and a shell, and Python only in the container.
+supervisor of an adopted container again after a restart. ``sh ROOT/pass`` does both, whoever runs it: klops
+puts it there, and it is up to the host's cron to call it, as the user that klops works as there. It needs
+docker and a shell, and Python only in the container.
 """
 
 from __future__ import annotations
@@ -22,21 +23,32 @@ WAIT = 20
 GRACE = 2
 #: Seconds between two looks whether docker is done; where sleep takes no fractions, they are 1.
 PAUSE = "0.1"
+#: How the name of a pass begins, where a run has its own in the lock.
+RUN = "pass-"
+#: Seconds that a guard of the lock counts, as the runs of klops have it.
+GUARDED = 60
+#: Seconds of its lifetime a lock must have left to be renewed or given back without that guard.
+NEAR = 20
+#: Bytes after which a log makes room: it becomes LOG.1, in place of the one before.
+LONGEST = 1 << 20
 #: Seconds the lock is taken for, anew before each thing that is done under it: longer than any of them.
 LIFETIME = 90
 
-#: What is read of a container, in one line; the nodes of its devices on the host follow, one a line.
+#: What is read of a container, in one line; its name follows, and the nodes of its devices on the host.
 _FORMAT = (
     '{{.Id}} {{.State.Status}} {{or .HostConfig.RestartPolicy.Name "no"}}'
     " {{if .State.Error}}failed{{else}}clean{{end}}"
     f' {{{{if and (eq (index .Config.Labels "{MANAGED_LABEL}") "1")'
     f' (eq (index .HostConfig.LogConfig.Config "labels") "{MANAGED_LABEL}")}}}}'
     "made{{else}}other{{end}}"
-    '{{range .HostConfig.Devices}}{{"\\n"}}{{.PathOnHost}}{{end}}'
+    '{{"\\n"}}{{.Name}}{{range .HostConfig.Devices}}{{"\\n"}}{{.PathOnHost}}{{end}}'
 )
 
 #: ``sh -c THIS LOG COMMAND...``: the command, and what it says at the end of its log.
-_LOGGED = 'umask 077; exec "$@" </dev/null >>"$0" 2>&1'
+_LOGGED = (
+    f'umask 077; size=$(wc -c 2>/dev/null <"$0") && [ "$size" -gt {LONGEST} ] && mv -f -- "$0" "$0.1";'
+    ' exec "$@" </dev/null >>"$0" 2>&1'
+)
 
 _HEAD = """\
 #!/bin/sh
@@ -49,8 +61,8 @@ _BODY = r"""
 export LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
-lock=$root/lock last=$root/pass.last out=$root/.pass.$$.out err=$root/.pass.$$.err
-child= born= ours= id= run=
+lock=$root/lock guard=$root/lock.takeover last=$root/pass.last out=$root/.pass.$$.out err=$root/.pass.$$.err
+child= born= ours= id= run= entered=
 
 uptime() { read -r up idle </proc/uptime && up=${up%%.*}; }
 # start ticks of a process, nothing for one that has ended: with its pid they are its identity
@@ -101,8 +113,11 @@ note() {
     line="$line \"container\": $json_name, \"id\": \"$id\", $2}"
     (
         umask 077
-        { printf '%s\n' "$line" >>"$root/audit.jsonl"; } 2>/dev/null ||
+        { printf '%s\n' "$line" >>"$root/audit.jsonl"; } 2>/dev/null || {
+            size=$(wc -c <"$root/pass.log") && [ "$size" -gt "$longest" ] &&
+                mv -f -- "$root/pass.log" "$root/pass.log.1"
             printf '%s\n' "$line" >>"$root/pass.log"
+        }
     ) 2>/dev/null
 }
 # complain EVENT TEXT: the same trouble is told once, not every minute
@@ -134,25 +149,52 @@ document() {
 }
 place_lock() { { printf '%s\n' "$doc" >"$lock.$run" && mv -f -- "$lock.$run" "$lock"; } 2>/dev/null; }
 our_lock() { grep -qF -- "\"run\": \"$run\"" "$lock" 2>/dev/null; }
-renew() { our_lock && document && place_lock; }
+# behind the link that runs of klops make too: only one at a time does away with a dead lock. It points to
+# boot id and uptime, by which one that a crash has left is known
+enter() {
+    there=$(readlink "$guard" 2>/dev/null)
+    uptime
+    if [ -n "$there" ]; then
+        since=${there##*.}
+        case $since in ''|*[!0-9]*) since=-1 ;; esac
+        [ "${there%.*}" = "$boot" ] && [ "$since" -le "$up" ] &&
+            [ $((up - since)) -le "$guarded" ] && return 1
+        rm -f -- "$guard"
+    fi
+    [ ! -d "$guard" ] || rmdir -- "$guard" || return
+    ln -s "$boot.$up" "$guard" && entered=yes
+} 2>/dev/null
+leave() { [ -z "$entered" ] || rm -f -- "$guard"; entered=; }
+# whether our own lock may be touched: dead, or nearly, it is one that others may be after
+ours_alone() {
+    now=$(content)
+    uptime
+    [ "${now% *}" = "$boot" ] && [ "${now#* }" -gt $((up + near)) ] || enter || return
+    our_lock
+}
+renew() {
+    our_lock && ours_alone && document && place_lock
+    set -- $?
+    leave
+    return "$1"
+}
 take() {
     document
     make_lock && { ours=yes; return; }
     dead || return
-    # behind the folder that runs of klops make too: only one takes a dead lock over
-    find "$lock.takeover" -prune -mmin +1 -exec rmdir -- {} \; 2>/dev/null
-    mkdir -- "$lock.takeover" 2>/dev/null || return
+    enter || return
     if dead; then
         was=$(cat -- "$lock" 2>/dev/null | quoted)
         place_lock && ours=yes
     fi
-    rmdir -- "$lock.takeover"
+    leave
     [ -z "$ours" ] || note lock-taken-over "\"previous\": \"$was\""
     [ -n "$ours" ]
 }
 left() {
     end_child
-    [ -z "$ours" ] || ! our_lock || rm -f -- "$lock"
+    [ -z "$ours" ] || ! our_lock || ! ours_alone || rm -f -- "$lock"
+    leave
     rm -f -- "$out" "$err" "$lock.$run"
 }
 nodes_exist() {
@@ -176,12 +218,14 @@ look() {
     task= id=
     bounded "$ask" inspect --type container --format "$format" "$name" || {
         case $(tr '[:upper:]' '[:lower:]' <"$err") in
-        *"no such container"*|*"no such object"*) return ;;
+        *"no such container"*|*"no such object"*|*"with provided prefix"*) return ;;
         esac
         complain docker-silent "docker does not tell about container $name: $(said)"
     }
-    { read -r id state policy error made; devices=$(cat); } <"$out"
+    { read -r id state policy error made; IFS= read -r called; devices=$(cat); } <"$out"
     [ -n "$made" ] || complain docker-silent "docker tells nothing about container $name: $(said)"
+    # where nothing has that name docker takes it for the beginning of an id
+    [ "$called" = "/$name" ] || { id=; return 0; }
     [ "$made" = made ] || [ "$id" = "$(adopted)" ] || return 0
     case $state in
     created|exited)
@@ -219,7 +263,12 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 read -r boot </proc/sys/kernel/random/boot_id || exit 1
 uptime
-run=pass-$$-$up
+run=$run_of_pass$$-$up
+# what passes have left that were killed
+for file in "$root"/.pass.*; do
+    of=${file##*/.pass.} of=${of%%.*}
+    [ ! -e "$file" ] || [ -e "/proc/$of" ] || rm -f -- "$file"
+done
 ( umask 077; : >"$out" && : >"$err" ) 2>/dev/null || {
     echo "klops: nothing can be written in $root" >&2
     exit 1
@@ -256,6 +305,10 @@ def script(docker: Sequence[str], container: str, python: str, root: str) -> str
         "grace": str(GRACE),
         "pause": PAUSE,
         "lifetime": str(LIFETIME),
+        "run_of_pass": RUN,
+        "guarded": str(GUARDED),
+        "near": str(NEAR),
+        "longest": str(LONGEST),
     }
     begin = f'exec -d "$id" sh -c {shlex.quote(_LOGGED)} {log} {supervisor}'
     lines = [

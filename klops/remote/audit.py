@@ -7,9 +7,12 @@ where the agent writes its own; the control side's is one file a user.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from klops.secret import MASK
 
 #: Who a line is by that a run writes; the agent's are by ``supervisor PID``.
 BY = "klops"
@@ -20,6 +23,11 @@ ROOM = 3000
 #: Bytes that the changes of one task may take, and characters of a single text.
 TASK_ROOM = 1200
 TEXT = 200
+#: A name that says of its value that it is nobody's business.
+_TELLING = r"[\w.-]*(?:TOKEN|KEY|SECRET|PASS(?:WORD|WD)?)[\w.-]*"
+_GIVEN = re.compile(rf"({_TELLING}=)('[^']*'|\"[^\"]*\"|[^\s'\"]+)", re.IGNORECASE)
+_ALONE = re.compile(rf"{_TELLING}=", re.IGNORECASE)
+_OPTION = re.compile(rf"-{_TELLING}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,25 @@ def task(name: str, outcome: str, changes: Sequence[str], seconds: float, error:
         **failed,
         "seconds": round(seconds, 3),
     }
+
+
+def masked(words: Sequence[str]) -> list[str]:
+    """A command line without the values that its own names call secret.
+
+    >>> masked(["serve", "--api-key", "abc", "--token=abc", "sh", "-c", "A=1 HF_TOKEN='a b' run"])
+    ['serve', '--api-key', '********', '--token=********', 'sh', '-c', 'A=1 HF_TOKEN=******** run']
+    """
+    shown: list[str] = []
+    secret = False
+    for word in words:
+        named = _OPTION.fullmatch(word) is not None
+        begins = _ALONE.match(word)
+        if secret and not named:
+            shown.append(MASK)
+        else:
+            shown.append(begins[0] + MASK if begins else _GIVEN.sub(rf"\1{MASK}", word))
+        secret = named
+    return shown
 
 
 def short(text: str) -> str:

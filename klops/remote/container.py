@@ -92,17 +92,18 @@ class ContainerRemote(Remote):
         return self._command(argv, stdin, on_stdout, on_stderr, timeout, keep_stdin=keep_stdin)
 
     def launch(
-        self, argv: Sequence[str], *, log: str, env: Mapping[str, str] | None = None
+        self, argv: Sequence[str], *, log: str, env: Mapping[str, str] | None = None, longest: int = 0
     ) -> script.Identity:
         """Start one command that outlives the call, the link and klops; its identity in the container.
 
         It has a session of its own and no input. What it says is added to the file ``log`` of the container,
-        which is made with mode 0600. Raises :class:`CommandFailed` when it can't be started; what goes wrong
-        from then on is told by the log.
+        which is made with mode 0600; one of more than ``longest`` bytes (0: it may be of any length) becomes
+        LOG.1 first. Raises :class:`CommandFailed` when it can't be started; what goes wrong from then on is
+        told by the log.
         """
         file = f"{log}.{secrets.token_hex(8)}"
         text = insidescripts.launch_script(argv, file, log=log, env=env)
-        prepare = ["sh", "-c", insidescripts.PREPARE, "sh", argv[0], log, file]
+        prepare = ["sh", "-c", insidescripts.PREPARE, "sh", argv[0], log, file, str(longest)]
         try:
             self.run(prepare, stdin=text, env=env)
         except CommandFailed as e:

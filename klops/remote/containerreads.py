@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from klops.commands.agent import PYTHON_FLAGS
-from klops.remote.reads import Read
+from klops.remote.reads import ABSENT, Read
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,24 @@ class ContainerImageRead(Read):
         inspect = (*self.docker, "inspect", "--type", "container", "--format", "{{.Image}}", self.container)
         image = shlex.join((*self.docker, "image", "inspect", "--"))
         return f'id=$({shlex.join(inspect)}) || exit $?; {image} "$id"'
+
+
+@dataclass(frozen=True)
+class RecordedRead(Read):
+    """The container that a record on the host names by its id, inspected; ``ABSENT`` without a record."""
+
+    docker: tuple[str, ...]
+    #: the record: JSON, a key a line
+    path: str
+
+    @property
+    def script(self) -> str:
+        path, inspect = shlex.quote(self.path), shlex.join((*self.docker, "inspect", "--type", "container"))
+        return (
+            f"[ -e {path} ] || exit {ABSENT}; "
+            rf"""id=$(sed -n 's/^ *"id": *"\([0-9a-f]*\)".*/\1/p' <{path}); [ -n "$id" ] || exit 1; """
+            f'{inspect} "$id"'
+        )
 
 
 @dataclass(frozen=True)

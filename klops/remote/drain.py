@@ -84,10 +84,12 @@ def drain(
     on_stdout: OnOutput,
     on_stderr: OnOutput,
     *,
-    deadline: float | None,
+    deadline: Callable[[], float | None],
     cancelled: Callable[[], bool],
 ) -> int:
-    """Serve the command until it ends; its exit status. ``deadline`` is a time of ``time.monotonic()``.
+    """Serve the command until it ends; its exit status.
+
+    ``deadline`` gives a time of ``time.monotonic()``, which may move while the command runs; None: no limit.
 
     Raises :class:`TimedOutError`, :class:`CancelledError` or :class:`LinkLostError`; ending the command is
     the caller's.
@@ -125,8 +127,9 @@ def drain(
                 return status
         if cancelled():
             raise CancelledError
-        if status is None and deadline is not None and now >= deadline:
+        end = deadline()
+        if status is None and end is not None and now >= end:
             raise TimedOutError
         if not out and not err and not (writing and sent):
-            left = TICK if deadline is None else max(0.0, min(TICK, deadline - now))
+            left = TICK if end is None else max(0.0, min(TICK, end - now))
             pipes.wait(left, writing=writing)

@@ -20,17 +20,23 @@ from klops.errors import CommandTimeout, DockerUnavailable, KlopsError
 if TYPE_CHECKING:
     from klops.remote.base import Remote
 
-#: Seconds of silence before the first look; each further one waits twice as long as the one before.
+#: Seconds of silence before the first look; after one that was answered each waits twice as long.
 PATIENCE = 6.0
-#: Seconds in which an engine answers ``docker version``: it takes milliseconds, a second under load.
-ANSWER = 14.0
+#: Seconds that ``docker version`` gets, look after look, until the engine counts as one that hangs. It takes
+#: milliseconds, a second under load. A read is given up after the first: nothing is lost. Work is given up
+#: when all of them, at once after each other, are in vain: an engine under heavy load, or one that writes to
+#: a slow disk, may be silent for half a minute.
+ANSWERS = (14.0, 24.0, 24.0)
+#: Seconds that a look under way may take to end; one that can't be reached is left to its thread.
+ENDING = 2.0
 
 #: Commands that an engine answers at once: nothing in a container or on the network is waited for.
 _QUESTIONS = (["version"], ["info"], ["inspect"], ["image"], ["ps"])
 
 _HINT = (
-    "on the host: systemctl status docker; journalctl -u docker -n 100. systemctl restart docker mostly"
-    " helps; it stops all containers, unless the engine's live-restore is on"
+    "on the host: systemctl status docker; journalctl -u docker -n 100; top, iostat. It may be only slow: ask"
+    " docker ps again in some minutes. Restart docker as the last resort only: where live-restore is off that"
+    " stops every container, and all services with them"
 )
 
 
@@ -49,31 +55,59 @@ def waiting(command_lines: Iterable[str]) -> str:
     return ""
 
 
-class EngineWatch:
-    """Watches the engine for one command of ``remote``; ``engine`` is the start of a docker command line."""
+def is_look(argv: Sequence[str]) -> bool:
+    """Whether a command is what a look asks: nobody looks beside that."""
+    prefix = docker.prefix_of(argv)
+    return bool(prefix) and tuple(argv) == tuple(docker.version(prefix))
 
-    def __init__(self, remote: Remote, engine: Sequence[str]) -> None:
+
+class EngineWatch:
+    """Watches the engine for one command of ``remote``; ``engine`` is the start of a docker command line.
+
+    ``reading``: the command only asks, and one look in vain is enough to give it up.
+    """
+
+    def __init__(self, remote: Remote, engine: Sequence[str], *, reading: bool) -> None:
         self._remote = remote
         self._looker = remote
         self._version = docker.version(tuple(engine))
-        self._began = time.monotonic()
+        self._answers = ANSWERS[:1] if reading else ANSWERS
         self._patience = PATIENCE
-        self._next = self._began + PATIENCE
         self._look: threading.Thread | None = None
         self._heard = False
-        self.hung = False
+        self._closed = False
+        #: looks in vain, one right after the other
+        self._vain = 0
+        self.begins()
+
+    def begins(self) -> None:
+        """The command begins now: what it waited for until then was not the engine."""
+        self._began = time.monotonic()
+        self._next = self._began + self._patience
 
     def heard(self) -> None:
         """The command has said something: from here on its own limits are the right ones."""
         self._heard = True
 
+    @property
+    def hung(self) -> bool:
+        """Whether the engine is known to hang."""
+        return self._vain >= len(self._answers)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the last look was in vain, and nothing has been heard."""
+        return bool(self._vain) and not self._heard
+
     def hangs(self) -> bool:
-        """Whether the engine is known to hang; to be asked often, which begins a look when one is due."""
+        """Whether the command is to be given up; to be asked often, which begins a look when one is due."""
+        now = time.monotonic()
         if self._look is not None and not self._look.is_alive():
             self._look = None
-            self._patience *= 2
-            self._next = time.monotonic() + self._patience
-        if self._look is None and not self._heard and not self.hung and time.monotonic() >= self._next:
+            if not self._vain:
+                self._patience *= 2
+            self._next = now if self._vain else now + self._patience
+        if self._look is None and not self._heard and not self.hung and now >= self._next:
             self._looker = self._remote.clone()
             self._look = threading.Thread(target=self._ask, daemon=True)
             self._look.start()
@@ -82,22 +116,31 @@ class EngineWatch:
     def error(self, what: str, left: str) -> DockerUnavailable:
         """Why ``what`` was given up; ``left`` says what of it could not be ended."""
         waited = time.monotonic() - self._began
-        asked = f"`docker version` got no answer within {ANSWER:g} s, and {what} none within {waited:.0f} s"
-        return hanging(self._remote.name, asked + left)
+        times = f", asked {self._vain} times," if self._vain > 1 else ""
+        seconds = sum(self._answers[: self._vain])
+        asked = f"`docker version`{times} got no answer within {seconds:g} s, and {what} none within"
+        return hanging(self._remote.name, f"{asked} {waited:.0f} s{left}")
 
     def close(self) -> None:
         """End a look that is under way."""
-        look = self._look
-        while look is not None and look.is_alive():
+        self._closed = True
+        look, end = self._look, time.monotonic() + ENDING
+        while look is not None and look.is_alive() and time.monotonic() < end:
             # again and again: it may not have begun its command yet
             self._looker.close()
             look.join(0.2)
 
     def _ask(self) -> None:
         try:
-            self._looker.run(self._version, timeout=ANSWER, check=False)
-        except (CommandTimeout, DockerUnavailable):
-            self.hung = True
+            if not self._closed:
+                limit = self._answers[self._vain]
+                self._looker.run(self._version, timeout=limit, check=False)
+            self._vain = 0
+        except CommandTimeout as error:
+            # only one that began was asked of the engine
+            self._vain = self._vain + 1 if error.code == CommandTimeout.code else 0
+        except DockerUnavailable:
+            self._vain += 1
         except KlopsError:
             # the connection's fault, or the end of what was watched: nothing is known of the engine
-            return
+            self._vain = 0

@@ -20,8 +20,9 @@ GRACE = 20
 
 # What each process of the group does. The shell (its pid is $$, and the group's number) waits for a pipeline:
 #   the guard, which ignores TERM and waits for
-#       the reader: says its pid, hands over the input, then reads until the input ends;
-#   the runner, which runs the command and then kills the reader, so that the guard ends too.
+#       the reader: says who it is, hands over the input, then reads until the input ends;
+#   the runner, which runs the command and then kills the reader (known by pid and start time), so that the
+#       guard ends too.
 # When the input ends the reader leaves with 0 and the guard ends the group. All are waited for by a parent of
 # their own, so that none is left as a zombie to a main process that takes no care of orphans. The shell and
 # the runner survive TERM by a trap (an ignored signal would be ignored by the command too): they have to tell
@@ -32,8 +33,8 @@ exec 3<&0; trap : TERM
 {
 trap '' TERM
 (
-read -r _p _k 2>/dev/null </proc/self/stat && [ "$_g" = $$ ] || _p=0
-echo "$_p"
+_p=0; read -r _k 2>/dev/null </proc/self/stat && [ "$_g" = $$ ] && { _p=${_k%% *}; set -- ${_k##*) }; }
+echo "$_p ${20:-0}"
 @FEED@[ "$_p" != 0 ] || exit 1
 exec >/dev/null
 while read -r _k <&3; do :; done
@@ -53,12 +54,12 @@ kill -s TERM -- "-$_g"
 n=0
 while others; do n=$((n+1)); [ $n -le @GRACE@ ] || kill -s KILL -- "-$_g"; sleep 0.1 || sleep 1; done
 } | {
-trap : TERM; exec 3<&-; read -r _w
+trap : TERM; exec 3<&-; read -r _w _s
 (
 @BODY@
 )
 _r=$?; exec 2>/dev/null
-[ "$_w" = 0 ] || kill -s KILL "$_w"
+read -r _k </proc/$_w/stat && set -- ${_k##*) } && [ "${20}" = "$_s" ] && kill -s KILL "$_w"
 exit $_r
 }
 exit $?
@@ -87,17 +88,28 @@ def guarded_command(
     return guarded(command_lines(argv, cwd=cwd, env=env), marker, given)
 
 
-#: Makes the log ($2) and the script ($3, from standard input) of a command ($1) that is to be started.
+#: Makes the log ($2) and the script ($3, from standard input) of a command ($1) that is to be started. A log
+#: of more than $4 bytes (0: it may be of any length) becomes LOG.1, in place of the one before.
 PREPARE = """\
 command -v "$1" >/dev/null || { echo 'no such program' >&2; exit 127; }
-umask 077; : >>"$2" && cat >"$3"
+umask 077
+[ "$4" = 0 ] || [ ! -e "$2" ] || [ "$(wc -c <"$2")" -le "$4" ] || mv -f -- "$2" "$2.1"
+: >>"$2" && cat >"$3"
 """
 
-#: Waits, $2 tenths of a second at most, for who the script ($1) says it has become. It leaves none of its
-#: files, so that one which docker starts later has no script.
+#: Removes all but the newest $2 of the logs in a folder ($1) whose names begin with $3 and a time.
+OLD_LOGS = """\
+cd -- "$1" 2>/dev/null || exit 0
+set -- "$2" "$3"*.log
+while [ $# -gt $(($1+1)) ]; do rm -f -- "$2"; n=$1; shift 2; set -- "$n" "$@"; done
+"""
+
+#: Waits, $2 tenths of a second at most, until the script ($1) has removed itself: it has said then who it is,
+#: and becomes the command. Who removes it first decides: once that is done here it never becomes one.
 TELL = """\
-n=0; until [ -e "$1.who" ] || [ $n -ge "$2" ]; do n=$((n+1)); sleep 0.1 || sleep 1; done
-cat -- "$1.who"; r=$?; rm -f -- "$1" "$1.who"; exit $r
+n=0; while [ -e "$1" ] && [ $n -lt "$2" ]; do n=$((n+1)); sleep 0.1 || sleep 1; done
+if rm -- "$1" 2>/dev/null; then rm -f -- "$1.who"; echo 'it was never begun' >&2; exit 1; fi
+cat -- "$1.who"; r=$?; rm -f -- "$1.who"; exit $r
 """
 TELL_TRIES = 100
 
@@ -110,7 +122,9 @@ def launch_script(argv: Sequence[str], file: str, *, log: str, env: Mapping[str,
     """
     who, new = shlex.quote(f"{file}.who"), shlex.quote(f"{file}.new")
     tell = f'read -r k </proc/$$/stat && set -- $k && echo $$ "$5" "${{22}}" >{new} && mv -- {new} {who}'
+    claim = f"rm -- {shlex.quote(file)} 2>/dev/null </dev/null"
     text = (
-        f"(umask 077; {tell}) || exit\n{command_lines(argv, env=env)} </dev/null >>{shlex.quote(log)} 2>&1\n"
+        f"(umask 077; {tell}) || exit\n{claim} || {{ rm -f -- {who}; exit 1; }}\n"
+        f"{command_lines(argv, env=env)} </dev/null >>{shlex.quote(log)} 2>&1\n"
     )
     return text.encode("utf-8", "surrogateescape")

@@ -12,6 +12,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import fabric  # type: ignore[import-untyped]  # fabric ships no types
 import paramiko
 
-from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable, KlopsError
+from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable, Interrupted, KlopsError
 from klops.remote import hostkeys, openfiles
 from klops.remote.checkedkeys import CheckedKeys
 from klops.remote.hostkeys import HostKey
@@ -40,6 +41,8 @@ CHANNEL_TRIES = 10
 CHANNEL_TIMEOUT = 20.0
 #: Seconds to wait for one of our own sessions to end before asking again.
 SESSION_WAIT = 5.0
+#: Seconds between two looks whether the command that waits for a session is still wanted.
+WANTED_TICK = 0.1
 AUTH_TIMEOUT = 30.0
 
 # without a handler logging's last resort prints paramiko's tracebacks on standard error
@@ -78,11 +81,12 @@ class Link:
         self._wire: Wire | None = None
         self.closed = False
 
-    def session(self) -> paramiko.Channel:
+    def session(self, cancelled: Callable[[], bool] = lambda: False) -> paramiko.Channel:
         """A channel for one command, which has not run when this raises.
 
         Tell :meth:`session_ended` when it is closed.
-        A host that opens no more sessions (MaxSessions) is asked again when one of ours has ended.
+        A host that opens no more sessions (MaxSessions) is asked again when one of ours has ended, until
+        ``cancelled`` says that nobody wants it any more: :class:`Interrupted`.
         """
         refused = 0
         reconnected = False
@@ -93,7 +97,7 @@ class Link:
                 with self._opening:
                     channel = transport.open_session(timeout=CHANNEL_TIMEOUT)
             except paramiko.ChannelException as e:
-                refused = 0 if self._wait_for_room(refused, e) else refused + 1
+                refused = 0 if self._wait_for_room(refused, e, cancelled) else refused + 1
             except (paramiko.SSHException, OSError, EOFError) as e:
                 # the connection died while nobody used it: no harm in making another
                 if reconnected or not self.lost(e):
@@ -171,11 +175,17 @@ class Link:
             self._sessions -= 1
             self._room.notify_all()
 
-    def _wait_for_room(self, refused: int, e: paramiko.ChannelException) -> bool:
+    def _wait_for_room(
+        self, refused: int, e: paramiko.ChannelException, cancelled: Callable[[], bool]
+    ) -> bool:
         """After a refused channel: until one of ours is closed (True), or a moment; at last an error."""
+        end = time.monotonic() + SESSION_WAIT
         with self._room:
-            if self._sessions and self._room.wait(SESSION_WAIT):
-                return True
+            while self._sessions and time.monotonic() < end and not cancelled():
+                if self._room.wait(WANTED_TICK):
+                    return True
+        if cancelled():
+            raise Interrupted(f"{self.target.name}: interrupted while it waited for a session")
         if refused >= CHANNEL_TRIES:
             raise HostUnreachable(
                 f"{self.target.name}: the host opens no further session: {e}",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from klops.commands.passscript import RUN as RUN_OF_PASS
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.log import get_logger
 from klops.remote import audit, lockscripts, whoami
@@ -27,6 +28,15 @@ SCHEMA = 1
 #: Seconds a lock lives without renewal, and seconds between two renewals.
 LIFETIME = 60
 RENEWAL = 20.0
+#: Seconds that a command on the lock may take once it has begun.
+ANSWER = 20.0
+#: Tries, a moment apart, where somebody is after the lock just now.
+TRIES = 3
+MOMENT = 0.2
+#: Seconds to wait for the scheduled pass of a host, which has its lock for a moment, or for long where docker
+#: doesn't answer; and between two looks.
+PASS_PATIENCE = 30.0
+PASS_PAUSE = 1.0
 #: Seconds to connect to a host that may be down, to give its lock back.
 SHORT_TRY = 2.0
 #: What commands say when there is no room, for this user or for anybody.
@@ -106,12 +116,16 @@ def read_lock(reply: Reply) -> LockInfo | None:
     return parse_lock(reply.text) if reply.ok else None
 
 
+class _HeldByPass(LockHeld):
+    """The host's own scheduled pass has the lock: it won't be for long."""
+
+
 class HostLock:
     """The lock of one host for one run. A context manager; renewed by a thread while it is held.
 
     ``notes``: what is noted on the host when it is taken and when it is given back; None: nothing.
-    ``on_lost`` is called, from that thread, when the lock is found to be somebody else's, or could not be
-    renewed until it expired.
+    ``on_lost`` is called, from that thread, when the lock is found to be somebody else's, or at the moment
+    when it expires without having been renewed. ``cancelled``: whether nobody wants it any more.
     """
 
     def __init__(
@@ -122,6 +136,7 @@ class HostLock:
         who: LockOwner,
         notes: audit.RunNotes | None = None,
         on_lost: Callable[[KlopsError], None] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
         lifetime: int = LIFETIME,
         renewal: float = RENEWAL,
     ) -> None:
@@ -133,11 +148,14 @@ class HostLock:
         self._unnoted = False
         self._began = False
         self._on_lost = on_lost
+        self._cancelled = cancelled
         self._lifetime = lifetime
         self._renewal = renewal
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._keeper: Remote | None = None
+        #: when it expires unless it is renewed, by this machine's monotonic clock and never too late
+        self._until = 0.0
         self._paused = False
         self.held = False
         #: why the lock was lost, None while it wasn't
@@ -147,10 +165,29 @@ class HostLock:
         """Take the lock. :class:`LockHeld` names who has it; :class:`CommandFailed` when it can't be made.
 
         One that this very run has, by another name of the same machine, is enough: it is that name's to renew
-        and to give back, when the run ends.
+        and to give back, when the run ends. For the scheduled pass of the host it waits a while.
         """
+        patience = time.monotonic() + PASS_PATIENCE
+        told = False
+        while True:
+            try:
+                return self._take()
+            except _HeldByPass as held:
+                if time.monotonic() >= patience or self._cancelled():
+                    raise
+                if not told:
+                    told = True
+                    get_logger(__name__).warning(
+                        f"waiting up to {PASS_PATIENCE:g} s for the host's scheduled pass to end",
+                        host=self._remote.name,
+                        why=held.message,
+                    )
+            time.sleep(PASS_PAUSE)
+
+    def _take(self) -> None:
         # again: a dead lock may change hands between the look and the take-over
-        for _ in range(3):
+        for _ in range(TRIES):
+            began = time.monotonic()
             rc, said = self._script(lockscripts.ACQUIRE, str(self._lifetime), self._begin())
             if rc == 0:
                 self._complain(said)
@@ -159,15 +196,16 @@ class HostLock:
                 if not self.held:
                     return
                 # it was paused for a restart that did not come
-                rc, _ = self._script(lockscripts.RENEW, str(self._lifetime), self._who.run)
-                if rc == 0:
+                if self._renew(self._lifetime) == 0:
                     break
             elif self._judge(said):
                 break
         else:
             raise LockHeld(
-                f"{self._remote.name}: others are after the lock too", hint="try again in a moment"
+                f"{self._remote.name}: others are after the lock too: {lockscripts.guard(self._root)}",
+                hint=f"try again in a moment; what a crash has left there counts {lockscripts.GUARDED} s",
             )
+        self._until = began + self._lifetime
         self.held = self._began = True
         self._paused = False
         self._over.clear()
@@ -182,12 +220,13 @@ class HostLock:
         self._end_renewal()
         if self.held:
             self.held = False
+            release = (self._root, self._who.run, self._end())
             if self._paused:
                 # the host may be down, and whoever ends a run in the middle of that doesn't want to wait
                 self._remote.renew(SHORT_TRY)
-            rc, complaint = self._run(lockscripts.RELEASE, self._root, self._who.run, self._end())
+            rc, complaint = self._insist(lambda: self._run(lockscripts.RELEASE, *release))
             self._complain(complaint)
-            if rc == lockscripts.NOT_OURS:
+            if rc:
                 get_logger(__name__).warning(
                     "the lock was lost before the run ended: somebody took it over, or broke it",
                     host=self._remote.name,
@@ -209,8 +248,7 @@ class HostLock:
             return
         self._end_renewal()
         self._paused = True
-        rc, _ = self._script(lockscripts.RENEW, str(int(seconds) + self._lifetime), self._who.run)
-        if rc == lockscripts.NOT_OURS:
+        if self._renew(int(seconds) + self._lifetime):
             lost = self._taken()
             self._report(lost)
             raise lost
@@ -255,7 +293,8 @@ class HostLock:
         if found is not None and not found.is_dead(boot_id, float(uptime)):
             left = found.expires - float(uptime)
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.taken))
-            raise LockHeld(
+            kind = _HeldByPass if found.run.startswith(RUN_OF_PASS) else LockHeld
+            raise kind(
                 f"{self._remote.name}: {found.who} on {found.origin} is changing this host since {since}"
                 f" (run {found.run}, renewed; expires in {left:.0f} s unless renewed again)",
                 hint="wait for that run to end; a lock whose owner died is free after a minute:"
@@ -292,31 +331,59 @@ class HostLock:
             )
 
     def _pause(self) -> bool:
-        time.sleep(0.2)
+        time.sleep(MOMENT)
         return False
 
     def _keep(self) -> None:
-        until = time.monotonic() + self._lifetime
+        """Renew, and tell of the loss when the lock expires, whatever a renewal waits for then."""
         wait = self._renewal
-        while not self._over.wait(wait):
-            wait = self._renewal
-            try:
-                rc, _ = self._script(
-                    lockscripts.RENEW, str(self._lifetime), self._who.run, remote=self._keeper
-                )
-            except KlopsError as e:
-                if time.monotonic() >= until:
-                    return self._report(
-                        LockHeld(f"{self._remote.name}: the lock could not be renewed: {e.message}")
-                    )
-                wait = min(2.0, self._renewal)
+        while not self._over.wait(min(wait, self._until - time.monotonic())):
+            outcome: list[int | KlopsError] = []
+            one = threading.Thread(target=self._renew_beside, args=(outcome,), daemon=True)
+            began = time.monotonic()
+            one.start()
+            one.join(max(0.0, self._until - began))
+            rc = outcome[0] if outcome else None
+            if self._over.is_set():
+                return None
+            if rc == 0:
+                self._until = began + self._lifetime
+                wait = self._renewal
                 continue
             if rc == lockscripts.NOT_OURS:
                 return self._report(
                     LockHeld(f"{self._remote.name}: somebody else took the lock over, or broke it")
                 )
-            until = time.monotonic() + self._lifetime
+            if time.monotonic() >= self._until:
+                why = rc.message if isinstance(rc, KlopsError) else "no answer before it expired"
+                return self._report(LockHeld(f"{self._remote.name}: the lock could not be renewed: {why}"))
+            wait = min(2.0, self._renewal)
         return None
+
+    def _renew_beside(self, outcome: list[int | KlopsError]) -> None:
+        left = self._until - time.monotonic()
+        try:
+            rc, _ = self._renew_once(self._lifetime, remote=self._keeper, timeout=max(0.1, min(ANSWER, left)))
+            outcome.append(rc)
+        except KlopsError as e:
+            outcome.append(e)
+
+    def _renew(self, seconds: int) -> int:
+        return self._insist(lambda: self._renew_once(seconds))[0]
+
+    def _renew_once(
+        self, seconds: int, *, remote: Remote | None = None, timeout: float = ANSWER
+    ) -> tuple[int, str]:
+        return self._script(lockscripts.RENEW, str(seconds), self._who.run, remote=remote, timeout=timeout)
+
+    def _insist(self, what: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+        """Again while somebody is after the lock, who leaves it alone or has it then."""
+        for _ in range(TRIES - 1):
+            done = what()
+            if done[0] != lockscripts.HELD:
+                return done
+            time.sleep(MOMENT)
+        return what()
 
     def _taken(self) -> LockHeld:
         name = self._remote.name
@@ -331,12 +398,17 @@ class HostLock:
         if self._on_lost is not None:
             self._on_lost(why)
 
-    def _script(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
+    def _script(
+        self, text: str, *args: str, remote: Remote | None = None, timeout: float = ANSWER
+    ) -> tuple[int, str]:
         head = {"schema": SCHEMA, **self._who.as_json()}
-        return self._run(text, self._root, json.dumps(head)[:-1], *args, remote=remote)
+        return self._run(text, self._root, json.dumps(head)[:-1], *args, remote=remote, timeout=timeout)
 
-    def _run(self, text: str, *args: str, remote: Remote | None = None) -> tuple[int, str]:
-        done = (remote or self._remote).run(["sh", "-c", text, "klops-lock", *args], timeout=20, check=False)
+    def _run(
+        self, text: str, *args: str, remote: Remote | None = None, timeout: float = ANSWER
+    ) -> tuple[int, str]:
+        argv = ["sh", "-c", text, "klops-lock", *args]
+        done = (remote or self._remote).run(argv, timeout=timeout, check=False)
         if done.rc in (0, lockscripts.HELD, lockscripts.NOT_OURS):
             return done.rc, done.text
         full = any(text in done.error_text for text in _FULL)

@@ -91,7 +91,13 @@ def break_lock(remote: Remote, root: str, found: FoundLock, who: LockOwner) -> s
     line = audit.body("lock-broken", who.as_json(), {"previous": found.as_json()})
     argv = ["sh", "-c", lockscripts.BREAK, "klops-lock", root, run, line]
     done = remote.run(argv, timeout=20, check=False)
-    if done.rc in (lockscripts.HELD, lockscripts.NOT_OURS):
+    if done.rc == lockscripts.HELD:
+        raise ChangedMeanwhile(
+            f"{remote.name}: somebody is after the lock just now ({lockscripts.guard(root)});"
+            " nothing was removed",
+            hint=f"try again in a moment; what a crash has left there counts {lockscripts.GUARDED} s",
+        )
+    if done.rc == lockscripts.NOT_OURS:
         raise ChangedMeanwhile(
             f"{remote.name}: the lock changed hands just now; nothing was removed",
             hint=f"klops lock status {remote.name}",

@@ -22,7 +22,7 @@ from klops.remote import placing, script
 from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply
 from klops.remote.become import Become, BecomeGate, become_argv, become_error
 from klops.remote.drain import BytesInput, CancelledError, Input, LinkLostError, Pipes, TimedOutError, drain
-from klops.remote.enginewatch import EngineWatch, hanging, waiting
+from klops.remote.enginewatch import EngineWatch, hanging, is_look, waiting
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
@@ -83,7 +83,8 @@ class ShellRemote(Remote):
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
         text = script.batch_script(scripts, marker)
-        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout, engine)
+        watch = EngineWatch(self, engine, reading=True) if engine else None
+        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout, watch)
         try:
             return script.batch_replies(out.data, err.data, marker, len(scripts))
         except script.IncompleteError as e:
@@ -161,7 +162,10 @@ class ShellRemote(Remote):
             shell = script.eval_first(len(text))
             source = Chained(BytesInput(text), source)
         engine = prefix_of(argv)
-        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout, engine)
+        watch = None
+        if engine and not is_look(argv):
+            watch = EngineWatch(self, engine, reading=bool(waiting([shlex.join(argv)])))
+        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout, watch)
 
     def _frame(
         self,
@@ -172,14 +176,19 @@ class ShellRemote(Remote):
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
-        engine: Sequence[str],
+        watch: EngineWatch | None,
     ) -> int:
         """Start a shell, take the noise off, serve it, and end it when it has to be ended.
 
-        ``engine`` is how docker is called in it, () when it isn't.
+        ``watch``: on the engine, where docker is called in it. ``timeout`` counts from the opening line: what
+        waits for a session, or for a slow login, has not begun. The shell itself gets as long.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        watch = EngineWatch(self, engine) if engine else None
+        deadline: float | None = None
+
+        def begins() -> None:
+            nonlocal deadline
+            deadline = None if timeout is None else time.monotonic() + timeout
+
         out, err = script.Opening(marker), script.Opening(marker)
         gate = None
         if self.become.wanted:
@@ -187,7 +196,12 @@ class ShellRemote(Remote):
             shell = become_argv(shell, self.become, gate)
 
         def take_out(data: bytes) -> None:
+            before = out.seen
             rest = out.feed(data)
+            if out.seen and not before:
+                begins()
+                if watch:
+                    watch.begins()
             if rest:
                 if watch:
                     watch.heard()
@@ -203,13 +217,14 @@ class ShellRemote(Remote):
         try:
             pipes = self._open(shell)
             self._count()
+            begins()
             try:
                 rc = drain(
                     pipes,
                     source,
                     take_out,
                     take_err,
-                    deadline=deadline,
+                    deadline=lambda: deadline,
                     cancelled=lambda: (
                         self._cancelled
                         or (gate is not None and gate.refused)
@@ -258,7 +273,12 @@ class ShellRemote(Remote):
         left, ran = self._end(out.identity)
         if isinstance(why, CancelledError) and watch is not None and watch.hung and not self._cancelled:
             return watch.error(what, left)
-        if isinstance(why, TimedOutError) and watch is not None and waiting(ran):
+        if isinstance(why, TimedOutError) and not out.seen:
+            said = f"{self.name}: the host's shell did not start {what} within {timeout:g} s"
+            return CommandTimeout(said, rc=124, hint=_shell_hint(""), code="shell")
+        if isinstance(why, TimedOutError) and watch is not None and watch.doubted:
+            return watch.error(what, left)
+        if isinstance(why, TimedOutError) and waiting(ran):
             # an engine may tell its version and be stuck in the rest
             return hanging(self.name, f"`{waiting(ran)}` got no answer within {timeout:g} s{left}")
         if isinstance(why, TimedOutError):
@@ -291,6 +311,7 @@ class ShellRemote(Remote):
         pipes = self._open(shell)
         self._count()
         out = Capture(OUTPUT_LIMIT)
+        end = time.monotonic() + END_TIMEOUT
         try:
 
             def take_err(data: bytes) -> None:
@@ -302,7 +323,7 @@ class ShellRemote(Remote):
                 source,
                 out,
                 take_err,
-                deadline=time.monotonic() + END_TIMEOUT,
+                deadline=lambda: end,
                 cancelled=lambda: False,
             )
         finally:

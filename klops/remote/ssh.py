@@ -112,7 +112,7 @@ class SshRemote(ShellRemote):
         self._counter[0] += 1
 
     def _open(self, argv: Sequence[str]) -> ChannelPipes:
-        channel = self._link.session()
+        channel = self._link.session(lambda: self._cancelled)
         pipes = self._pipes(channel)
         try:
             channel.exec_command(login_line(argv))

@@ -61,7 +61,9 @@ def run(
     owner = LockOwner.here()
     notes = HostNotes(str(playbook.path))
     own_locks = make_lock or (
-        lambda remote, root: HostLock(remote, root, who=owner, notes=notes.of(remote.name))
+        lambda remote, root: HostLock(
+            remote, root, who=owner, notes=notes.of(remote.name), cancelled=lambda: notes.interrupted
+        )
     )
     beside = inventory.beside(playbook.path.parent)
     fleet = RunFleet(beside, prepared.connections, options.extra_vars, open_remote, own_locks, redactor)

@@ -86,6 +86,7 @@ class Carrying:
                 self.done.said.append,
                 self.done.changes,
                 place.host.restarting,
+                place.host.still_ours,
             )
             return self.task.action.apply(plan, context)
         finally:

@@ -99,9 +99,13 @@ class Host:
                 lock.acquire()
                 self._lock = lock
             self._resume()
-            lost = self._lock.lost
-        if lost is not None:
-            raise lost
+        self.still_ours()
+
+    def still_ours(self) -> None:
+        """Raise :class:`LockHeld` when the lock was lost; nothing where none was taken. Asks nobody."""
+        lock = self._lock
+        if lock is not None and lock.lost is not None:
+            raise lock.lost
 
     def forget_facts(self) -> None:
         """Have all facts read anew when a template next asks for one."""

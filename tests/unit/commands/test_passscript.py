@@ -64,11 +64,17 @@ class Host:
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def container(
-        self, state: str, *, policy: str = "always", error: str = "clean", made: str = "made"
+        self,
+        state: str,
+        *,
+        policy: str = "always",
+        error: str = "clean",
+        made: str = "made",
+        name: str = NAME,
     ) -> None:
         """What docker says of the container, with one device."""
         line = f"{ID} {state} {policy} {error} {made}"
-        (self.fake / "inspect").write_text(f"{line}\n{self.node}\n")
+        (self.fake / "inspect").write_text(f"{line}\n/{name}\n{self.node}\n")
 
     @property
     def node(self) -> Path:
@@ -183,7 +189,7 @@ def test_a_failed_start_is_repeated_once_the_nodes_are_there(host: Host) -> None
 def test_a_container_without_devices_needs_none(host: Host) -> None:
     host.container("created", error="failed")
     lines = (host.fake / "inspect").read_text().splitlines()
-    (host.fake / "inspect").write_text(lines[0] + "\n")
+    (host.fake / "inspect").write_text("\n".join(lines[:2]) + "\n")
     assert host.go()[0] == 0
     assert ["start", ID] in host.asked
 
@@ -203,6 +209,13 @@ def test_a_container_without_devices_needs_none(host: Host) -> None:
 )
 def test_what_is_left_alone(host: Host, state: str, policy: str, error: str, made: str) -> None:
     host.container(state, policy=policy, error=error, made=made)
+    assert host.go() == (0, "", "")
+    assert host.did == ["inspect"]
+
+
+@in_one_shell
+def test_a_container_whose_id_begins_like_the_name_is_another_one(host: Host) -> None:
+    host.container("exited", error="failed", name="another")
     assert host.go() == (0, "", "")
     assert host.did == ["inspect"]
 
@@ -268,9 +281,8 @@ def test_a_lock_that_a_crash_left_empty_is_dead_after_a_minute(host: Host) -> No
     path = host.root / "lock"
     path.touch()
     guard = host.root / "lock.takeover"  # of that crash, too
-    guard.mkdir()
-    for old in (path, guard):
-        os.utime(old, (time.time() - 130, time.time() - 130))
+    guard.symlink_to(f"{BOOT}.5")
+    os.utime(path, (time.time() - 130, time.time() - 130))
     assert host.go()[0] == 0
     assert ["start", ID] in host.asked
     assert host.left == set()

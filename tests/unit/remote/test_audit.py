@@ -42,3 +42,21 @@ def test_a_line_is_written_in_one_go_whatever_the_run_did(tasks: list[tuple[str,
     line = audit.body("run-ended", WHO, {"outcome": "failed", "tasks": audit.fitting(entries, audit.ROOM)})
     assert len('{"at": 1796013552, ' + line + "\n") < 4096
     assert "\n" not in line
+
+
+def test_values_that_their_names_call_secret_are_not_kept() -> None:
+    words = ["env", "MY_KEY=a", "--password", "b", "-n", "3", "--hf-token=c d", "--api-key", "--secret", "e"]
+    shown = audit.masked(words)
+    assert shown == [
+        "env",
+        "MY_KEY=********",
+        "--password",
+        "********",
+        "-n",
+        "3",
+        "--hf-token=********",
+        "--api-key",
+        "--secret",
+        "********",
+    ]
+    assert audit.masked(["sh", "-c", 'A=1 PASSWD="x y" run']) == ["sh", "-c", "A=1 PASSWD=******** run"]

@@ -42,7 +42,7 @@ def serve(pipes: Taking, source: BytesInput, *, cancel_after: int | None = None)
     def cancelled() -> bool:
         return cancel_after is not None and pipes.looks >= cancel_after
 
-    return drain(pipes, source, lambda _: None, lambda _: None, deadline=None, cancelled=cancelled)
+    return drain(pipes, source, lambda _: None, lambda _: None, deadline=lambda: None, cancelled=cancelled)
 
 
 def test_input_is_sent_and_then_ended() -> None:

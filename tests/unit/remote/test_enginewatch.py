@@ -10,12 +10,14 @@ from klops.commands.docker import prefix_of, version
 from klops.errors import CommandTimeout, HostUnreachable, Interrupted, KlopsError
 from klops.remote import enginewatch
 from klops.remote.containerreads import AgentRead, PidMapRead
-from klops.remote.enginewatch import EngineWatch, hanging, waiting
+from klops.remote.enginewatch import ANSWERS, EngineWatch, hanging, is_look, waiting
 from klops.remote.environment import EnvironmentRead
-from klops.remote.fake import Answer, FakeRemote, reply
+from klops.remote.fake import Answer, Call, FakeRemote, reply
 from klops.remote.reads import CommandRead, FileRead, FirstRead
 from tests.waiting import until
 
+#: a look whose own shell did not start: the engine was never asked
+NOT_BEGUN = CommandTimeout("too long", rc=124, code="shell")
 DOCKER = ("sudo", "-n", "docker", "-H", "unix:///s")
 
 
@@ -51,18 +53,22 @@ def test_what_waits_for_the_engine_alone() -> None:
     lines = ["sh -c eval", inside, "sudo -n docker -H unix:///s inspect --type container c ", ""]
     assert waiting(lines) == "sudo -n docker -H unix:///s inspect --type container c"
     assert waiting(["sh", inside, "docker pull x", "docker"]) == ""
+    assert is_look(version(DOCKER))
+    assert not is_look((*DOCKER, "inspect", "x"))
 
 
-def watch_when_due(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> tuple[EngineWatch, FakeRemote]:
+def watch_when_due(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer, *, reading: bool = True
+) -> tuple[EngineWatch, FakeRemote]:
     """A watch whose first look is due at once, and ends so."""
     monkeypatch.setattr(enginewatch, "PATIENCE", 0.0)
     host = FakeRemote("host1").on("version", answer)
-    return EngineWatch(host, DOCKER), host
+    return EngineWatch(host, DOCKER, reading=reading), host
 
 
 def test_no_look_before_it_is_due() -> None:
     host = FakeRemote("host1")
-    watch = EngineWatch(host, DOCKER)
+    watch = EngineWatch(host, DOCKER, reading=True)
     assert not watch.hangs()
     watch.close()
     assert host.log == []
@@ -79,11 +85,27 @@ def test_an_engine_that_does_not_answer_hangs(monkeypatch: pytest.MonkeyPatch, e
     assert "`docker version` got no answer within 14 s, and docker inspect x none within" in error.message
     assert error.message.endswith("; process 7 may still run there")
     assert "systemctl status docker" in error.hint
+    assert "as the last resort" in error.hint
     watch.close()
 
 
+def test_work_is_given_up_when_several_looks_in_a_row_are_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(ANSWERS) >= 60
+    slow = CommandTimeout("too long", rc=124)
+    answers: list[Answer] = [slow, slow, "{}", slow, slow, slow]
+
+    def answer(_: Call) -> Answer:
+        return answers.pop(0)
+
+    watch, host = watch_when_due(monkeypatch, answer, reading=False)
+    until(watch.hangs, timeout=10, what="it is given up")
+    assert answers == []
+    assert len(host.commands) == 6
+    assert "`docker version`, asked 3 times, got no answer within 62 s" in watch.error("docker x", "").message
+
+
 @pytest.mark.parametrize(
-    "answer", ["{}", reply(rc=1, stderr="down"), HostUnreachable("gone"), Interrupted("x")]
+    "answer", ["{}", reply(rc=1, stderr="down"), HostUnreachable("gone"), Interrupted("x"), NOT_BEGUN]
 )
 def test_any_other_end_of_the_look_is_no_verdict(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     watch, host = watch_when_due(monkeypatch, answer)

@@ -164,7 +164,7 @@ def test_what_is_launched_becomes_the_command_and_says_who_it_is(shell: list[str
     log.write_text("before\n")
     command = ["sh", "-c", 'echo "$A"; echo err >&2; exec sleep 300']
     text = launch_script(command, str(file), log=str(log), env={"A": "it's $1"})
-    subprocess.run([*shell, "-c", PREPARE, "sh", "sh", str(log), str(file)], input=text, check=True)
+    subprocess.run([*shell, "-c", PREPARE, "sh", "sh", str(log), str(file), "0"], input=text, check=True)
     with subprocess.Popen([*shell, str(file)], start_new_session=True) as process:
         try:
             told = subprocess.run(
@@ -179,11 +179,43 @@ def test_what_is_launched_becomes_the_command_and_says_who_it_is(shell: list[str
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a log"]
 
 
+def test_what_is_started_too_late_never_becomes_the_command(shell: list[str], tmp_path: Path) -> None:
+    file, made = tmp_path / "file", tmp_path / "made"
+    text = launch_script(["touch", str(made)], str(file), log=str(tmp_path / "log"))
+    # as docker has it when it is busy: the shell has its script open, and then nobody waits any more
+    late = [*shell, "-c", f"read -r go; {text.decode()}"]
+    file.write_bytes(text)
+    with subprocess.Popen(late, stdin=subprocess.PIPE, text=True) as process:
+        told = subprocess.run([*shell, "-c", TELL, "sh", str(file), "1"], capture_output=True, check=False)
+        assert (told.returncode, told.stderr) == (1, b"it was never begun\n")
+        process.communicate("go\n", timeout=20)
+        assert process.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_got_long_makes_room(shell: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("x" * 11)
+    for longest in ("0", "11", "10"):
+        assert not (tmp_path / "log.1").exists()
+        prepare = [*shell, "-c", PREPARE, "sh", "sh", str(log), str(tmp_path / "file"), longest]
+        subprocess.run(prepare, input=b"", check=True)
+    assert (log.stat().st_size, (tmp_path / "log.1").stat().st_size) == (0, 11)
+
+
+def test_the_newest_logs_stay(shell: list[str], tmp_path: Path) -> None:
+    for name in ("exec-1.log", "exec-2.log", "exec-3.log", "launcher.log"):
+        (tmp_path / name).touch()
+    for folder in (tmp_path, tmp_path / "none"):
+        subprocess.run([*shell, "-c", insidescripts.OLD_LOGS, "sh", str(folder), "2", "exec-"], check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exec-2.log", "exec-3.log", "launcher.log"]
+
+
 def test_a_new_log_is_nobody_else_s(shell: list[str], tmp_path: Path) -> None:
-    argv = [*shell, "-c", PREPARE, "sh", "sh", str(tmp_path / "log"), str(tmp_path / "file")]
+    argv = [*shell, "-c", PREPARE, "sh", "sh", str(tmp_path / "log"), str(tmp_path / "file"), "0"]
     subprocess.run(argv, input=b"text", check=True)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
-    missing = [*shell, "-c", PREPARE, "sh", "no-such-program", str(tmp_path / "2"), str(tmp_path / "3")]
+    missing = [*shell, "-c", PREPARE, "sh", "no-such-program", str(tmp_path / "2"), str(tmp_path / "3"), "0"]
     refused = subprocess.run(missing, input=b"", capture_output=True, check=False)
     assert (refused.returncode, refused.stderr) == (127, b"no such program\n")
     assert len(list(tmp_path.iterdir())) == 2

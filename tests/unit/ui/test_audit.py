@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from klops.playbook.events import Event, RunFinished, RunStarted, TaskFinished
 from klops.playbook.results import RunResult, Status, TaskResult
 from klops.remote.audit import LONGEST
 from klops.secret import Redactor, Secret
+from klops.ui import auditfile
 from klops.ui.audit import AuditSink
 from klops.ui.auditfile import AuditFile, audit_path
 
@@ -100,6 +102,46 @@ def test_a_log_that_can_t_be_written_is_said_once(tmp_path: Path) -> None:
     (said,) = logged
     assert said["log_level"] == "warning"
     assert "KLOPS_AUDIT" in said["fix"]
+
+
+def test_a_disk_that_does_not_answer_keeps_nobody_from_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditfile, "PATIENCE", 0.05)
+    pipe = tmp_path / "audit.jsonl"
+    os.mkfifo(pipe)  # opening it for writing waits for a reader, as on a file server that is gone
+    file = AuditFile(str, str(pipe))
+    get_logger(__name__)
+    with capture_logs() as logged:
+        for event in ("one", "two", "three"):
+            file.note(event, {})
+    (said,) = logged
+    assert "no answer within" in said["why"]
+    found: list[str] = []
+    while len(found) < 3:
+        with pipe.open() as reader:
+            found += [json.loads(line)["event"] for line in reader]
+    assert found == ["one", "two", "three"]
+
+
+def test_a_fresh_log_does_not_take_the_place_of_the_long_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    with path.open("wb") as long:
+        long.truncate(LONGEST)
+    write = os.write
+
+    def written_while_another_makes_room(fd: int, data: bytes) -> int:
+        count = write(fd, data)
+        path.rename(tmp_path / "audit.jsonl.1")
+        path.write_text('{"event": "of another"}\n')
+        return count
+
+    monkeypatch.setattr(os, "write", written_while_another_makes_room)
+    AuditFile(str, str(path)).note("one", {})
+    assert (tmp_path / "audit.jsonl.1").stat().st_size > LONGEST
+    assert "of another" in path.read_text()
 
 
 def test_switched_off_it_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
