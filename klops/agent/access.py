@@ -1,17 +1,22 @@
 """Whether card nodes that are listed in this container can be opened: a container can lose that.
 
-Only the supervisor tests, so that whoever watches the cards knows who that is. It opens and closes at once,
-and on a thread: with a driver that is stuck an open may never return, and there are other units to watch.
+Only the supervisor has this tested, so that whoever watches the cards knows who that is: by a child that
+opens a node, closes it at once and ends. With a driver that is stuck an open may never return, and neither
+does the end of its process: that must not be the supervisor's. Such a child holds nothing, neither the card
+nor anything of the supervisor.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import threading
+import select
+import signal
 import time
 from typing import Any, NamedTuple, Sequence
 
+from klops.agent import environment, isolated
 from klops.agent.devices import Node
 
 #: Seconds that an outcome counts for whoever only wants to know.
@@ -24,8 +29,20 @@ _STUCK = 10.0
 _CONTAINER = (errno.EPERM, errno.EACCES)
 #: The node is one that can be opened, but not now: somebody has it for himself, or it was removed just now.
 _OPENS = (0, errno.EBUSY, errno.ENOENT)
-#: This process is short of something: no news of the node.
+#: Too little of something to open it, or to have it opened: no news of the node.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+
+#: What the child does; it says the error number, 0 when all went well.
+_OPEN = """
+import os, sys
+number = 0
+try:
+    os.close(os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+except OSError as error:
+    number = error.errno
+os.write(1, b"%d" % number)
+os._exit(0)
+"""
 
 
 class Refusal(NamedTuple):
@@ -61,20 +78,29 @@ class Refusal(NamedTuple):
         )
 
 
+class _Test(NamedTuple):
+    """A child that opens a node."""
+
+    pid: int
+    #: what it says comes here; as long as nothing did and this has no end, it lives
+    said: int
+    since: float
+
+
 class Access:
-    """Tests nodes, and remembers the outcome for a while."""
+    """Has nodes tested, and remembers the outcome for a while."""
 
     def __init__(self) -> None:
         #: by path and device number: when the test ended, and its error number (0: it was opened)
         self._outcomes: dict[tuple[str, int], tuple[float, int]] = {}
-        #: tests that go on, and since when
-        self._testing: dict[tuple[str, int], tuple[threading.Thread, float]] = {}
+        #: tests that go on
+        self._testing: dict[tuple[str, int], _Test] = {}
 
     @property
     def undecided(self) -> bool:
         """Whether a test goes on of which it can't be said yet that it is stuck."""
         now = time.monotonic()
-        return any(thread.is_alive() and now - since < _STUCK for thread, since in self._testing.values())
+        return any(now - test.since < _STUCK for test in self._testing.values())
 
     def refusals(self, nodes: Sequence[Node], max_age: float = 0.0) -> list[Refusal] | None:
         """The nodes that can't be opened, in order; None when that isn't known now.
@@ -86,7 +112,7 @@ class Access:
         for node in nodes:
             key = (node.path, node.rdev)
             if key in self._testing:
-                if now - self._testing[key][1] < _STUCK:
+                if now - self._testing[key].since < _STUCK:
                     return None
                 found.append(Refusal(node.path, "the open doesn't return", container=False))
                 continue
@@ -97,31 +123,76 @@ class Access:
                 found.append(Refusal(node.path, os.strerror(number), container=number in _CONTAINER))
         return found
 
+    @property
+    def pids(self) -> set[int]:
+        """Children that were not seen to end: those that test, and such as the caller has reaped since."""
+        return {test.pid for test in self._testing.values()}
+
+    def hear(self) -> None:
+        """Note what tests have come to, and reap who made them."""
+        self._hear(0.0)
+
+    def close(self) -> None:
+        """Give up all tests that go on. A child that the driver doesn't let go ends when it does."""
+        self.hear()
+        for test in self._testing.values():
+            os.kill(test.pid, signal.SIGKILL)
+            os.close(test.said)
+        self._testing.clear()
+
     def _test(self, nodes: Sequence[Node], max_age: float) -> None:
         now = time.monotonic()
-        self._testing = {key: test for key, test in self._testing.items() if test[0].is_alive()}
-        begun = []
+        self.hear()
+        begun = False
         for node in nodes:
             key = (node.path, node.rdev)
             if key in self._testing or (key in self._outcomes and now - self._outcomes[key][0] < max_age):
                 continue
-            thread = threading.Thread(target=self._open, args=(key,), daemon=True)
             try:
-                thread.start()
-            except RuntimeError:  # no more threads
+                self._testing[key] = _begin(node.path, now)
+                begun = True
+            except OSError:  # no descriptors, no processes, no memory
                 self._outcomes[key] = (now, errno.EAGAIN)
-                continue
-            self._testing[key] = (thread, now)
-            begun.append((key, thread))
-        for key, thread in begun:
-            thread.join(max(0.0, now + _PATIENCE - time.monotonic()))
-            if not thread.is_alive():
-                del self._testing[key]
+        while begun and any(test.since == now for test in self._testing.values()):
+            left = now + _PATIENCE - time.monotonic()
+            if left <= 0:
+                return
+            self._hear(left)
 
-    def _open(self, key: tuple[str, int]) -> None:
-        number = 0
-        try:
-            os.close(os.open(key[0], os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
-        except OSError as error:
-            number = error.errno or errno.EIO
-        self._outcomes[key] = (time.monotonic(), number)
+    def _hear(self, seconds: float) -> None:
+        """The same, waiting that long for one."""
+        poll = select.poll()
+        for test in self._testing.values():
+            poll.register(test.said, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(seconds * 1000)} if self._testing else set()
+        for key, test in list(self._testing.items()):
+            if test.said in ready:
+                said = os.read(test.said, 16)
+                os.close(test.said)
+                del self._testing[key]
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(test.pid, 0)  # it has nothing more to do
+                # one that was killed from outside says nothing
+                self._outcomes[key] = (time.monotonic(), int(said) if said else errno.EAGAIN)
+
+
+def _begin(path: str, now: float) -> _Test:
+    said, told = os.pipe()
+    try:
+        pid = os.posix_spawn(
+            isolated.PYTHON[0],
+            [*isolated.PYTHON, "-c", _OPEN, path],
+            {**os.environ, environment.MARKER: f"{environment.NOBODY}:0"},
+            # all other descriptors end with the start of the program: it keeps no lock and no socket
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, told, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+        )
+    except OSError:
+        os.close(said)
+        raise
+    finally:
+        os.close(told)
+    return _Test(pid, said, now)

@@ -69,6 +69,14 @@ def resolve(cards: Sequence[Mapping[str, Any]], folder: str) -> tuple[list[Node]
     return found, ""
 
 
+def used(spec: Mapping[str, Any]) -> tuple[list[Node], list[Node], str]:
+    """The nodes of a unit's cards, the control node if it has cards, and what :func:`resolve` finds wrong."""
+    folder = spec["device_dir"]
+    chosen, missing = resolve(spec["cards"], folder)
+    control = [node for node in nodes(folder) if not node.is_card] if spec["cards"] else []
+    return chosen, control, missing
+
+
 def ranks(chosen: Sequence[Node], folder: str) -> list[int]:
     """What runtimes here call these cards: the rank of a node among the card nodes present, by its number."""
     order = sorted(number(node) for node in nodes(folder) if node.is_card)

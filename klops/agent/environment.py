@@ -18,6 +18,8 @@ from klops.agent.errors import VerbError
 VISIBLE = ("XPU_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES")
 #: Names the unit a process descends from; a help to tell units apart, never a reason to signal.
 MARKER = "KLOPS_UNIT"
+#: What it names in a child of the supervisor that is no unit's: no unit can be called that.
+NOBODY = "*"
 #: What a shell sets for itself.
 _SHELL_OWN = ("_", "SHLVL", "PWD", "OLDPWD")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")

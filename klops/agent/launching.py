@@ -26,11 +26,9 @@ class Obstacle(NamedTuple):
 
 def obstacle(spec: Mapping[str, Any], processes: Mapping[int, Process], access: Access) -> Obstacle:
     """What is in the way of a start now."""
-    folder = spec["device_dir"]
-    chosen, missing = devices.resolve(spec["cards"], folder)
+    chosen, control, missing = devices.used(spec)
     if missing:
         return Obstacle(missing, lacking=True)
-    control = [node for node in devices.nodes(folder) if not node.is_card] if chosen else []
     refused = access.refusals([*chosen, *control])
     if refused:
         return Obstacle("; ".join(one.problem for one in refused), lacking=True)

@@ -270,13 +270,13 @@ class Managed(Kept):
                 raise self.fault
             spec = specification.checked(self.spec, self.name)
             problem, lacking, undecided = launching.obstacle(spec, processes, self.around.access)
-            if undecided or (problem and not lacking):
-                patient = self._patient(now.now)  # asked first: it counts from now on
-                if patient or undecided:
-                    return
+            in_the_way = bool(problem) and not lacking
+            if not in_the_way:
+                self._hindered_since = None
+            if undecided or (in_the_way and self._patient(now.now)):
+                return
             if not problem:
                 self._spawn(spec, now)
-                self._hindered_since = None
         except VerbError as failure:
             problem, final = failure.message, failure.code != "unreadable"
         except OSError as error:
@@ -346,7 +346,7 @@ class Managed(Kept):
         if record.ending or record.state == unit.STARTING or (self.living and record.desired == unit.STOPPED):
             return 0.1
         if record.state == unit.BACKOFF:
-            return min(1.0, max(0.1 if self._hindered_since else 0.01, record.not_before - now))
+            return min(1.0, max(0.1, record.not_before - now))
         return 1.0 if self.living or self._hindered_since else 5.0
 
     def check_due(self, now: float) -> float:

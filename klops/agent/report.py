@@ -50,6 +50,8 @@ def unit(
         "line": line or (record.get("tail") or [""])[-1],
         "percent": percent if state == "starting" else None,
         "error": fault or _error(record),
+        # for its cards, which are missing or can't be opened: it starts by itself once they are there
+        "waits": state == "backoff" and bool(record.get("waits")),
         "elapsed": round(max(0.0, time.monotonic() - float(record.get("since", 0.0))), 1),
         "log": record.get("tail", []),
         "lineage": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in living],

@@ -26,8 +26,9 @@ def adopt(
 ) -> tuple[set[str], list[Process]]:
     """Put them on record; returns the names of the units they belong to, and those of whom nobody can tell.
 
-    That they descend from a unit is certain: nothing else comes there. Which one, the marker tells; without
-    it only a single unit can be meant. ``never`` are pids that belong to no unit.
+    That they descend from a unit is certain, unless the marker says that they are the supervisor's own:
+    nothing else comes there. Which one, the marker tells; without it only a single unit can be meant.
+    ``never`` are pids that belong to no unit.
     """
     found, nobodys = set(), []
     known = {key for managed in units for key in managed.lineage.members}
@@ -37,6 +38,8 @@ def adopt(
         if (process.pid, process.start) in known:
             continue
         name = marked(process)
+        if name == environment.NOBODY:
+            continue
         meant = [m for m in units if m.name == name] if name else units
         if len(meant) == 1:
             meant[0].lineage.notice(process, meant[0].record.generation)

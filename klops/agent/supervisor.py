@@ -124,7 +124,7 @@ class Supervisor:
                 "supervisor": report.supervisor(os.getpid(), self.agent),
                 "units": self.reports(),
                 "strays": [{"cpid": p.pid, "start": p.start, "name": p.name} for p in self.strays],
-                "access": self._access(request) if request.get("access") else None,
+                "access": self._access() if request.get("access") else None,
             }
         if verb == "quit":
             return self._quit()
@@ -155,13 +155,21 @@ class Supervisor:
             raise VerbError("bad-request", f"unknown verb {verb}")
         return self._commanded(one, str(verb))
 
-    def _access(self, request: dict[str, Any]) -> list[dict[str, Any]] | None:
-        """Card nodes listed here that can't be opened; None when that can't be tested."""
-        asked = request.get("device_dir")
-        folders = {str(one.spec["device_dir"]) for one in self.units.values() if one.spec}
-        folders |= {str(asked)} if asked else set()
-        nodes = [node for folder in sorted(folders or {"/dev"}) for node in devices.nodes(folder)]
-        refused = self.around.access.refusals(nodes, max_age=FRESH)
+    def _access(self) -> list[dict[str, Any]] | None:
+        """Nodes that units use and that can't be opened; None when that can't be tested.
+
+        Those of units that are wanted, or, when none is, of all: a card that was taken out of service for its
+        driver is stuck is left alone.
+        """
+        known = [one for one in self.units.values() if one.spec and one.fault is None]
+        wanted = [one for one in known if one.record.desired == unit.RUNNING] or known
+        nodes: set[devices.Node] = set()
+        for one in wanted:
+            chosen, control, _ = devices.used(one.spec or {})
+            nodes.update(chosen, control)
+        if not nodes:
+            return None
+        refused = self.around.access.refusals(sorted(nodes), max_age=FRESH)
         return None if refused is None else [one.as_json() for one in refused]
 
     def _quit(self) -> dict[str, Any]:
@@ -281,6 +289,7 @@ class Supervisor:
     def look(self) -> float:
         """One look at everything; returns in how many seconds the next is due."""
         begun = time.monotonic()
+        self.around.access.hear()  # before the table: whoever opens nodes is in it only if it still does
         processes = procs.table()
         self.reap()  # after the table: how a process ended is known as soon as it is seen to have ended
         self._try_again()
@@ -313,7 +322,8 @@ class Supervisor:
                 del self.units[one.name]
 
     def _adopt(self, processes: dict[int, Process]) -> None:
-        found, nobodys = strays.adopt(processes, list(self.units.values()), self.adopters, self.around.never)
+        never = {*self.around.never, *self.around.access.pids}
+        found, nobodys = strays.adopt(processes, list(self.units.values()), self.adopters, never)
         for name in found:
             self.units[name].look(processes)
         known = {(p.pid, p.start) for p in self.strays}
@@ -330,6 +340,7 @@ class Supervisor:
         for one in self.units.values():
             one.save()
             one.close()
+        self.around.access.close()
         self.server.close()
         say(f"leaving: {why}")
         raise SystemExit(status)

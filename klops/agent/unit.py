@@ -10,8 +10,8 @@ that takes over in the middle of anything goes on from there.
                   |          +-----------+--> (rest of the lineage is ended) --> backoff --> starting
                   +--> backoff                                                        `--> failed
 
-A unit whose cards are missing or can't be opened waits in backoff without counting a failure; only a start
-that was asked for fails because of that.
+A unit whose cards are missing or can't be opened waits in backoff, for ever and without counting a failure;
+whoever waits for it is told at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOTHING = "nothing"
 END = "end"
 LAUNCH = "launch"
 
-#: Seconds between looks for cards that are missing or can't be opened, while nobody is asking for a start.
+#: Seconds between looks for cards that are missing or can't be opened.
 LACKING = 3.0
 
 #: A check's kinds: answers as it should.
@@ -142,8 +142,6 @@ class Record:
     home: str = ""
     #: forget the unit as soon as nothing of it lives
     removing: bool = False
-    #: the start that is due was asked for, and nothing was launched since
-    asked: bool = False
     #: it waits for its cards; ``error`` names what is missing
     waits: bool = False
 
@@ -213,10 +211,7 @@ def command_start(unit: Record, changed: bool, now: float, clock: float) -> None
     """``start``: nothing to do for one that runs with these settings; failed and waiting ones go at once."""
     unit.desired, unit.removing = RUNNING, False
     if unit.state in (STARTING, READY, UNHEALTHY) and not changed and (not unit.ending or unit.again):
-        # one that is yet to be launched is waited for from now on
-        unit.asked = unit.asked or unit.root is None or unit.again
         return
-    unit.asked = True
     _anew(
         unit, "a start was asked for with other settings" if changed else "a start was asked for", now, clock
     )
@@ -224,7 +219,7 @@ def command_start(unit: Record, changed: bool, now: float, clock: float) -> None
 
 def command_restart(unit: Record, now: float, clock: float) -> None:
     """``restart``: end what runs, forget all failures, start."""
-    unit.desired, unit.removing, unit.asked = RUNNING, False, True
+    unit.desired, unit.removing = RUNNING, False
     _anew(unit, "a restart was asked for", now, clock)
 
 
@@ -238,13 +233,13 @@ def _anew(unit: Record, why: str, now: float, clock: float) -> None:
 
 def command_stop(unit: Record) -> None:
     """``stop``: whatever is going on ends, a start in progress too."""
-    unit.desired, unit.asked = STOPPED, False
+    unit.desired = STOPPED
     unit.ending, unit.again = "a stop was asked for", False
 
 
 def new_home(unit: Record, home: str, now: float, clock: float) -> None:
     """Container or host were restarted: no process of before lives, failures of before don't count."""
-    unit.home, unit.asked = home, False
+    unit.home = home
     if unit.desired == RUNNING:
         _anew(unit, "the container was started", now, clock)
     elif not _kept_failed(unit):
@@ -268,7 +263,7 @@ def launched(unit: Record, root: list[int], seen: Seen) -> None:
     unit.failing = unit.lost = 0
     if unit.waits:
         unit.error = ""  # what was missing is there
-    unit.asked = unit.waits = False
+    unit.waits = False
     unit.enter(STARTING, seen.now, seen.clock)
 
 
@@ -286,17 +281,13 @@ def refused(unit: Record, message: str, *, final: bool, policy: Policy, seen: Se
 def lacking(unit: Record, message: str, seen: Seen) -> None:
     """Its cards are missing or can't be opened, so no generation is started.
 
-    Whoever asked for the start is told at once, and is not kept waiting. While nobody asks it waits for them,
-    for ever: after a boot they may come late, and that is no failure of the unit.
+    It waits for them, for ever: after a boot they may come late, and that is no failure of the unit.
     """
     _no_generation(unit)
     unit.error = message
-    unit.waits = not unit.asked
-    if unit.asked:
-        unit.enter(FAILED, seen.now, seen.clock)
-    else:
-        unit.not_before = seen.now + LACKING
-        unit.enter(BACKOFF, seen.now, seen.clock)
+    unit.waits = True
+    unit.not_before = seen.now + LACKING
+    unit.enter(BACKOFF, seen.now, seen.clock)
 
 
 def _no_generation(unit: Record) -> None:

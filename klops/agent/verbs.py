@@ -43,7 +43,7 @@ def _run(options: Options, package: str) -> int:
         return 0
     paths = store.Paths(options.root)
     if options.verb == "status":
-        emit(_status(paths, package, options.values.get("--device-dir")))
+        emit(_status(paths, package))
         return 0
     if options.verb in ("keep", "bring-back", "forget-kept", "quit"):
         emit(_whole(options.verb, paths))
@@ -89,8 +89,8 @@ def _known(paths: store.Paths, **more: Any) -> dict[str, Any]:
     return {"units": report.from_disk(paths, procs.table()), "supervisor": None}
 
 
-def _status(paths: store.Paths, package: str, device_dir: str | None) -> dict[str, Any]:
-    known = _known(paths, access=True, device_dir=device_dir)
+def _status(paths: store.Paths, package: str) -> dict[str, Any]:
+    known = _known(paths, access=True)
     return {
         "schema": store.SCHEMA,
         "agent": digest_of(package),
@@ -157,7 +157,10 @@ def _wait(options: Options, paths: store.Paths, name: str) -> int:
         now = time.monotonic()
         done = unit["state"] == "ready" and unit["health"]["ok"] is True
         failed = unit["state"] == "failed" or (unit["state"] == "stopped" and unit["desired"] == "stopped")
-        if failed:
+        if unit.get("waits"):  # a supervisor of another version doesn't say it
+            failed = True
+            line["error"] += "; it starts by itself as soon as that is over"
+        elif failed:
             line.update(error=unit["error"] or "it was stopped", log=unit["log"])
         changed = any(
             line.get(key) != shown.get(key) for key in ("state", "line", "percent", "restarts", "error")

@@ -18,7 +18,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.host
 
-#: Holds a card in a session of its own until its standard input ends; the first one given a socket listens.
+#: Holds a card in a session of its own until its standard input ends; the first one given a socket listens,
+#: and a child of its own session holds the card too.
 HOLD = """
 import os, socket, sys
 node, listen = sys.argv[1:]
@@ -27,6 +28,10 @@ if listen:
     server = socket.socket(socket.AF_UNIX)
     server.bind(listen)
     server.listen()
+    if os.fork():
+        os.close(held)
+    else:
+        server.close()
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -39,11 +44,12 @@ def holder(node: Path, listen: str = "") -> Iterator[int]:
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, start_new_session=True, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+        for _ in range(2 if listen else 1):
+            assert process.stdout.readline() == "held\n"
         yield process.pid
 
 
-def test_the_supervisor_alone_is_no_generation() -> None:
+def test_the_supervisor_and_its_child_alone_are_no_generation() -> None:
     if reason := missing():
         pytest.skip(reason)
     with ExitStack() as stack:
@@ -54,15 +60,17 @@ def test_the_supervisor_alone_is_no_generation() -> None:
         watch = stack.enter_context(GenerationWatch(frozenset({node.stat().st_rdev}), directory))
 
         def seen(*pids: int) -> bool:
-            """Whether these processes, and no others, were seen together."""
-            return any({one.pid for one in moment} == set(pids) for moment in watch.moments.copy())
+            """Whether these processes or their children, and no others, were seen together."""
+            moments = watch.moments.copy()
+            return any({one.parent or one.pid for one in moment} == set(pids) for moment in moments)
 
         serving = stack.enter_context(holder(node, str(directory / "run" / "supervisor.sock")))
         assert supervisor_pid(directory) == serving
         unit = stack.enter_context(holder(node))
         until(lambda: seen(serving, unit), what="both are seen")
-        until(lambda: watch.supervisors, what="the supervisor is told apart")
+        until(lambda: watch.supervisors, what="the supervisor's child is told apart")
         assert watch.sessions == {unit}
+        assert serving not in {pid for pid, _ in watch.supervisors}
         assert watch.doubles == []
         second = stack.enter_context(holder(node))
         until(lambda: seen(serving, unit, second), what="all three are seen")

@@ -15,7 +15,7 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that has a card node open: its identity, and its session id as the host sees it."""
+    """A process that has a card node open: its identity, its session id as the host sees it, its parent."""
 
     pid: int
     #: clock ticks since boot
@@ -23,6 +23,8 @@ class Holder:
     session: int
     name: str
     rdevs: frozenset[int]
+    #: pid of its parent, if that is of the same session; else 0
+    parent: int = 0
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -58,8 +60,18 @@ def holders(rdevs: Iterable[int]) -> list[Holder]:
         name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
         if rest[0] in "ZX":
             continue
-        found.append(Holder(int(entry.name), int(rest[19]), int(rest[3]), name, frozenset(held)))
+        parent = int(rest[1]) if session_of(int(rest[1])) == int(rest[3]) else 0
+        found.append(Holder(int(entry.name), int(rest[19]), int(rest[3]), name, frozenset(held), parent))
     return found
+
+
+def session_of(pid: int) -> int:
+    """The session of a process; -1 when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return -1
+    return int(stat[stat.rindex(")") + 2 :].split()[3])
 
 
 def supervisor_pid(root: Path) -> int | None:
@@ -76,9 +88,9 @@ class GenerationWatch:
     """Samples the holders of cards until it is left; keeps every moment at which two sessions had one card.
 
     A unit runs in a session of its own, so two sessions on one card are two generations at once. The
-    supervisor is no generation: it opens a node and closes it at once, to see whether its container still
-    may. So whoever serves ``root`` (``klops.root`` of the host) is left out, by pid and start time, and
-    nobody else.
+    supervisor is no generation: a child of it, in its own session, opens a node and closes it at once, to see
+    whether its container still may. So whoever serves ``root`` (``klops.root`` of the host) is left out with
+    such children, by pid and start time, and nobody else.
     """
 
     rdevs: frozenset[int]
@@ -87,11 +99,13 @@ class GenerationWatch:
     samples: int = 0
     #: who was seen together on cards
     moments: set[frozenset[Holder]] = field(default_factory=set)
-    #: identities of the supervisors that were seen on one
+    #: identities of the supervisors, and of their children, that were seen on one
     supervisors: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._others: set[tuple[int, int]] = set()
+        #: pids of those who serve or did: the supervisor of a child may be gone when it is asked for
+        self._served: set[int] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
 
@@ -100,12 +114,13 @@ class GenerationWatch:
             now = frozenset(holders(self.rdevs))
             self.samples += 1
             self.moments.add(now)
-            strangers = {holder.identity for holder in now} - self.supervisors - self._others
+            strangers = {one for one in now if one.identity not in self.supervisors | self._others}
             serving = supervisor_pid(self.root) if strangers else None
-            if serving is not None:  # while nobody serves, nobody can be told apart: asked again
-                found = {identity for identity in strangers if identity[0] == serving}
-                self.supervisors |= found
-                self._others |= strangers - found
+            self._served |= {serving} if serving is not None else set()
+            found = {one.identity for one in strangers if self._served & {one.pid, one.parent}}
+            self.supervisors |= found
+            if serving is not None:  # while nobody serves, nobody else can be told apart: asked again
+                self._others |= {one.identity for one in strangers} - found
 
     @property
     def doubles(self) -> list[list[Holder]]:

@@ -78,20 +78,20 @@ def test_a_node_that_comes_late_is_waited_for(site: Site) -> None:
     assert (again["restarts"], again["generation"], again["error"]) == (0, 2, "")
 
 
-def test_who_asks_does_not_wait_and_the_next_life_tries_again(site: Site) -> None:
+@pytest.mark.parametrize("ask", ["start", "restart"])
+def test_who_asks_too_early_is_told_and_the_unit_waits_on(site: Site, ask: str) -> None:
+    missing = f"card 3 (minor 5, {site.devices}/xpu5) is not in this container"
     boot(site, None, with_card(site))
-    site.verb("start", "llm")
-    unit = site.reaches("failed")
-    assert unit["error"] == f"card 3 (minor 5, {site.devices}/xpu5) is not in this container"
+    site.verb(ask, "llm")
     waited = subprocess.run(site.command("wait", "llm"), capture_output=True, timeout=20, check=False)
     assert waited.returncode == 1
+    told = json.loads(waited.stdout.splitlines()[-1])
+    assert told["error"] == f"{missing}; it starts by itself as soon as that is over"
+    unit = site.unit()
+    assert (unit["state"], unit["desired"], unit["waits"]) == ("backoff", "running", True)
     show(site, "/dev/full")
-    site.holds[-1].send_signal(signal.SIGTERM)
-    site.holds[-1].wait(20)
-    path = site.root / "run" / "llm.state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "home": "a third"}))
-    site.hold()
-    assert site.ready_again(1)["restarts"] == 0
+    again = site.ready_again(1)
+    assert (again["restarts"], again["error"], again["waits"]) == (0, "", False)
 
 
 @pytest.fixture
@@ -117,11 +117,8 @@ def test_access_that_was_lost_is_the_containers_fault_and_waited_for(site: Site,
     )
     refused = {"node": f"{site.devices}/xpu5", "error": "Permission denied", "fault": "container"}
     assert site.verb("status")["access"] == [refused]
-    site.verb("restart", "llm")
-    assert site.reaches("failed")["generation"] == 1
     show(site, "/dev/zero")  # another device: what was seen of the one before says nothing of it
     assert site.verb("status")["access"] == []
-    site.verb("restart", "llm")
     site.ready_again(1)
 
 
@@ -129,11 +126,17 @@ def test_what_has_no_driver_is_not_the_containers_fault(site: Site) -> None:
     if os.geteuid() != 0:
         pytest.skip("making device nodes needs root")
     os.mknod(site.devices / "xpu0", 0o600 | stat.S_IFCHR, os.makedev(511, 0))
-    folder = ["--device-dir", str(site.devices)]
-    assert site.verb("status", *folder)["access"] is None  # nobody tests
+    assert site.verb("status")["access"] is None  # nobody tests
     site.hold()
     site.supervisor()
-    refused = {"node": f"{site.devices}/xpu0", "error": "No such device or address", "fault": "driver"}
-    assert site.verb("status", *folder)["access"] == [refused]
+    assert site.verb("status")["access"] is None  # no unit uses it
     site.start(site.spec(cards=[{**CARD, "minor": 0, "node": "/dev/xpu0"}]))
-    assert "the driver or the card doesn't answer" in site.reaches("failed")["error"]
+    assert "the driver or the card doesn't answer" in site.reaches("backoff")["error"]
+    refused = {"node": f"{site.devices}/xpu0", "error": "No such device or address", "fault": "driver"}
+    assert site.verb("status")["access"] == [refused]
+    site.verb("stop", "llm")
+    assert site.verb("status")["access"] == [refused]  # with none that is wanted those of all count
+    show(site, "/dev/full")
+    site.start(site.spec("other", cards=[CARD]))
+    site.reaches("ready", "other")
+    assert site.verb("status")["access"] == []

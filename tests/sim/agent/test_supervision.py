@@ -326,11 +326,12 @@ def test_a_stranger_that_goes_by_itself_is_waited_for(held: Site) -> None:
     assert held.audit("start-refused") == []
 
 
-def test_a_missing_card_fails_at_once(held: Site) -> None:
+def test_a_missing_card_is_told_at_once_and_counts_nothing(held: Site) -> None:
     held.start(held.spec(cards=[{"index": 3, "minor": 5, "node": "/dev/xpu5"}]))
-    unit = held.reaches("failed")
+    unit = held.reaches("backoff")
     assert unit["error"] == f"card 3 (minor 5, {held.devices}/xpu5) is not in this container"
-    assert unit["restarts"] == 0
+    assert (unit["restarts"], unit["waits"]) == (0, True)
+    assert held.verb("stop", "llm")["state"] == "stopped"
 
 
 def test_a_changed_specification_stops_first_then_starts(held: Site) -> None:

@@ -6,13 +6,13 @@ import errno
 import os
 import stat
 import subprocess
-import threading
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from klops.agent import access, devices, launching
+from klops.agent import access, devices, isolated, launching, procs
 from klops.agent.access import Access
 from tests.waiting import until
 
@@ -92,61 +92,96 @@ def refusals(found: Access, folder: Path, max_age: float = 0.0) -> list[tuple[st
         (errno.ENOENT, []),
         (errno.EMFILE, None),
         (errno.ENOMEM, None),
+        ("", None),  # it was killed
     ],
 )
 def test_what_an_error_means(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, expected: list[tuple[str, bool]] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: object, expected: list[tuple[str, bool]] | None
 ) -> None:
     (tmp_path / "xpu0").symlink_to("/dev/full")
-
-    def refuse(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refuse)
+        patched.setattr(isolated, "PYTHON", ["/bin/sh", "-c", f"printf '{number}'"])
         found = Access()
         assert refusals(found, tmp_path) == expected
     assert refusals(found, tmp_path, access.FRESH) == expected  # what was seen counts for a while
     assert refusals(found, tmp_path) == []
 
 
-def test_no_threads_is_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["pipe", "posix_spawn"])
+def test_no_descriptors_and_no_processes_are_no_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     (tmp_path / "xpu0").symlink_to("/dev/full")
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "short")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, what, refuse)
     assert refusals(Access(), tmp_path) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def slow(folder: Path, card: str) -> list[str]:
+    """A Python whose opens of one card don't return until somebody writes into ``folder``/driver."""
+    os.mkfifo(folder / "driver")
+    start = f"""
+    for path; do :; done
+    echo "${{path##*/}}" >>{folder}/opened
+    [ "${{path##*/}}" = {card} ] && read -r _ <{folder}/driver
+    exec {sys.executable} "$@"
+    """
+    return ["/bin/sh", "-c", start, "sh", "-I", "-S"]
+
+
+def opened(folder: Path, card: str) -> int:
+    """How often an open of that card was begun."""
+    return (folder / "opened").read_text().split().count(card)
 
 
 def test_an_open_that_does_not_return_holds_up_nobody_and_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "xpu0").symlink_to("/dev/full")
-    (tmp_path / "xpu1").symlink_to("/dev/zero")
-    stuck, opened, real = threading.Event(), [], os.open
-
-    def slow(path: str, flags: int, *more: int) -> int:
-        opened.append(Path(path).name)
-        if path.endswith("xpu0"):
-            stuck.wait(60)
-        return real(path, flags, *more)
-
-    monkeypatch.setattr(os, "open", slow)
-    monkeypatch.setattr(access, "_PATIENCE", 0.05)
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    (dev / "xpu0").symlink_to("/dev/full")
+    (dev / "xpu1").symlink_to("/dev/zero")
+    monkeypatch.setattr(isolated, "PYTHON", slow(tmp_path, "xpu0"))
     found = Access()
     cards = [{"index": 0, "minor": 0, "node": "/dev/xpu0"}]
-    spec = {"cards": cards, "device_dir": str(tmp_path), "port": 1}
+    spec = {"cards": cards, "device_dir": str(dev), "port": 1}
+    # it may only be slow
+    assert refusals(found, dev) is None
+    assert launching.obstacle(spec, {}, found) == launching.Obstacle(undecided=True)
+    monkeypatch.setattr(access, "_STUCK", 0.0)
+    assert refusals(found, dev) == [("the open doesn't return", False)]
+    assert launching.obstacle(spec, {}, found).lacking
+    assert (opened(tmp_path, "xpu0"), opened(tmp_path, "xpu1")) == (1, 2)
+    (tmp_path / "driver").write_text("go on\n")
+    until(lambda: refusals(found, dev, access.FRESH) == [], what="it did return")
+    assert opened(tmp_path, "xpu0") == 1
+    assert found.pids == set()
+
+
+def test_who_opens_keeps_nothing_of_the_supervisor_and_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    (dev / "xpu0").symlink_to("/dev/full")
+    monkeypatch.setattr(isolated, "PYTHON", slow(tmp_path, "xpu0"))
+    monkeypatch.setattr(access, "_PATIENCE", 0.0)
+    found = Access()
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     try:
-        # it may only be slow
-        assert refusals(found, tmp_path) is None
-        assert launching.obstacle(spec, {}, found) == launching.Obstacle(undecided=True)
-        monkeypatch.setattr(access, "_STUCK", 0.0)
-        assert refusals(found, tmp_path) == [("the open doesn't return", False)]
-        assert launching.obstacle(spec, {}, found).lacking
-        assert (opened.count("xpu0"), opened.count("xpu1")) == (1, 2)
+        assert refusals(found, dev) is None
+        (pid,) = found.pids
+        until(lambda: (tmp_path / "opened").exists(), what="it opens the card")
+        mine = (tmp_path / "lock").stat().st_ino
+        folder = Path(f"/proc/{pid}/fd")
+        assert mine not in {fd.stat().st_ino for fd in folder.iterdir()}
+        found.close()
+        os.waitpid(pid, 0)  # it ends, though nobody writes
     finally:
-        stuck.set()
-    until(lambda: refusals(found, tmp_path, access.FRESH) == [], what="it did return")
-    assert opened.count("xpu0") == 1
+        os.close(lock)
+    assert procs.read(pid) is None

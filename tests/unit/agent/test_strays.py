@@ -11,6 +11,7 @@ import pytest
 from klops.agent import procs, store, strays
 from klops.agent.access import Access
 from klops.agent.audit import Audit
+from klops.agent.environment import NOBODY
 from klops.agent.kept import Surroundings
 from klops.agent.managed import Managed
 from klops.agent.procs import Process
@@ -77,3 +78,15 @@ def test_the_marker_tells(tmp_path: Path, unit: str, whose: str | None) -> None:
         sleeper.kill()
     assert found == ({whose} if whose else set())
     assert [p.name for p in nobodys] == ([] if whose else ["sleep"])
+
+
+def test_the_marker_tells_a_child_of_an_earlier_supervisor(tmp_path: Path) -> None:
+    made = units(tmp_path, "one")
+    env = {"PATH": os.defpath, "KLOPS_UNIT": f"{NOBODY}:0"}
+    with subprocess.Popen(["sleep", "60"], env=env) as sleeper:
+        assert environment(sleeper.pid)
+        process = procs.read(sleeper.pid)
+        assert process is not None
+        assert adopt(made, process._replace(ppid=LAUNCHER)) == (set(), [])
+        sleeper.kill()
+    assert not made[0].lineage.members

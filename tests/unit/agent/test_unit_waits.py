@@ -1,4 +1,4 @@
-"""Units whose cards are missing: waited for while nobody asks, told at once when somebody does."""
+"""Units whose cards are missing: they wait, whoever started them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klops.agent import unit
-from klops.agent.unit import BACKOFF, FAILED, READY, RUNNING, STARTING, STOPPED, Check, Policy, Record, Seen
+from klops.agent.unit import BACKOFF, FAILED, READY, RUNNING, STARTING, STOPPED, Policy, Record, Seen
 
 POLICY = Policy(delay=1, max_delay=8, limit=2, window=60)
 GONE = Seen(now=0.0, clock=0.0)
@@ -71,9 +71,7 @@ def test_missing_cards_between_crashes_change_no_count(events: list[str]) -> Non
 
 @pytest.mark.parametrize("command", ["start", "restart"])
 @pytest.mark.parametrize("state", [STOPPED, BACKOFF, FAILED, STARTING])
-def test_who_asks_is_told_at_once_and_the_next_life_of_the_container_tries_again(
-    command: str, state: str
-) -> None:
+def test_one_that_was_asked_for_too_early_waits_as_any_other(command: str, state: str) -> None:
     one = booted()
     if state == BACKOFF:
         unit.lacking(one, MISSING, at(1.0))
@@ -85,28 +83,10 @@ def test_who_asks_is_told_at_once_and_the_next_life_of_the_container_tries_again
         unit.command_restart(one, 2.0, 2.0)
     assert unit.step(one, POLICY, at(2.0)) == unit.LAUNCH
     unit.lacking(one, MISSING, at(2.0))
-    assert (one.state, one.error, one.waits) == (FAILED, MISSING, False)
-    assert unit.step(one, POLICY, at(1e6)) == unit.NOTHING
-
-    again = Record.load(one.dump())
-    unit.new_home(again, "a third", 3.0, 3.0)
-    assert unit.step(again, POLICY, at(3.0)) == unit.LAUNCH
-    unit.lacking(again, MISSING, at(3.0))
-    assert again.state == BACKOFF
-
-
-def test_a_start_that_was_done_is_not_asked_for_any_more() -> None:
-    one = booted()
-    unit.command_start(one, changed=False, now=1.0, clock=1.0)
-    unit.launched(one, [7, 70], at(1.0))
-    running = at(2.0, root_alive=True, living=1, check=Check(unit.OK))
-    assert unit.step(one, POLICY, running) == unit.NOTHING
-    unit.command_start(one, changed=False, now=3.0, clock=3.0)  # the same again: nothing is due
-    unit.step(one, POLICY, at(4.0))  # it dies, and its card has gone with it
-    assert one.restarts == 1
-    assert unit.step(one, POLICY, at(9.0)) == unit.LAUNCH
-    unit.lacking(one, MISSING, at(9.0))
-    assert (one.state, one.restarts) == (BACKOFF, 1)
+    assert (one.state, one.error, one.waits) == (BACKOFF, MISSING, True)
+    assert unit.step(one, POLICY, at(one.not_before)) == unit.LAUNCH
+    unit.launched(one, [7, 70], at(one.not_before))
+    assert (one.state, one.error, one.restarts) == (STARTING, "", 0)
 
 
 def test_a_stop_ends_the_wait() -> None:
