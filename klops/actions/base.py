@@ -156,6 +156,8 @@ class Context:
     done: list[Change] = field(default_factory=list)
     #: entered while the host restarts, at most so many seconds: its lock is left alone, and then taken anew
     restarting: Callable[[float], AbstractContextManager[None]] = lambda seconds: nullcontext()
+    #: raises :class:`LockHeld` once the lock is known to be lost; asks nobody, so before each change
+    still_ours: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if self.view.environment:
@@ -197,6 +199,8 @@ class Action(abc.ABC, Generic[P]):
         """
         result: dict[str, Any] = {}
         for step in plan.steps:
+            if step.changes and step.on_host:
+                ctx.still_ours()
             result.update(step.carry_out(ctx) or {})
             if step.changes:
                 ctx.done.append(step.change())

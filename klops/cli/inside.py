@@ -50,7 +50,8 @@ def execute(
 ) -> None:
     """Run a command in the container of a host; exits as the command did, or with 125 when klops fails.
 
-    It ends with klops: on Ctrl-C, and by itself when klops or the link is gone.
+    It ends with klops: on Ctrl-C, and by itself when klops or the link is gone. What it starts in a session
+    of its own (setsid), or in the background with its output closed, goes on: --detach does that on purpose.
 
     Example: klops exec p800-01 -- python3 -V
 
@@ -59,6 +60,7 @@ def execute(
     from klops.cli.audited import audited
     from klops.cli.session import open_session
     from klops.errors import UsageError
+    from klops.remote.audit import masked
 
     if tty and (stdin or common.json):
         raise UsageError("--tty goes with neither --stdin nor -o json")
@@ -78,7 +80,7 @@ def execute(
     if common.check:
         _announce(session, names, command)
         raise typer.Exit(0)
-    with audited(session, "exec", names, {"command": command, "on_host": on_host}):
+    with audited(session, "exec", names, {"command": masked(command), "on_host": on_host}):
         if detach:
             from klops.cli.detached import run_detached
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from klops.cli.options import (
     host_command,
     split_commas,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @host_command
@@ -48,7 +51,12 @@ def down(
     hosts: HostsArgument,
     *,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Take the container away too, with what was written in it.")
+        bool,
+        typer.Option(
+            "--remove",
+            help="Take the container away too, with what was written in it. One that was adopted stays as it "
+            "is: what klops runs in there is ended, and it is let go of.",
+        ),
     ] = False,
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
@@ -59,7 +67,10 @@ def down(
     """
     question = ""
     if remove:
-        question = "Remove the container of {hosts}, with everything that was written inside it?"
+        question = (
+            "Remove the container that klops made on {hosts}, with everything that was written inside it? "
+            "(One that was adopted is only let go of.)"
+        )
     extra = {"remove": True} if remove else {}
     _shipped("down.yml", hosts, common, extra=extra, detailed=detailed_exitcode, question=question)
 
@@ -115,6 +126,8 @@ def _shipped(
     if question:
         confirm(question.format(hosts=", ".join(hosts)), common)
     path, origin = find(playbook)
+    if "recreate" in (extra or {}):
+        _require_recreate(path)
     result = run_playbook(
         session,
         path,
@@ -125,3 +138,27 @@ def _shipped(
         skip_tags=split_commas(skip_tags),
     )
     finish(session, result, show_status=True, detailed=detailed)
+
+
+def _require_recreate(path: Path) -> None:
+    """Raise :class:`UsageError` for a playbook in which ``--recreate`` would go nowhere.
+
+    What a file holds that is included while it runs isn't known yet: then it is left to its author.
+    """
+    from klops.actions.catalog import catalog
+    from klops.actions.control import include_tasks
+    from klops.actions.own.container.action import ContainerAction
+    from klops.errors import UsageError
+    from klops.playbook.load.plays import load_playbook
+    from klops.playbook.model import tasks_of
+
+    for play in load_playbook(path, catalog()).plays:
+        for task in tasks_of((*play.pre_tasks, *play.tasks, *play.post_tasks, *play.handlers)):
+            if task.action.name == include_tasks.NAME:
+                return
+            if task.action.name == ContainerAction.name and "recreate" in task.params:
+                return
+    raise UsageError(
+        f"{path} has no use for --recreate: no task of it gives klops.container the parameter recreate",
+        hint='write recreate: "{{ recreate }}" there, and recreate: null among the vars of the play',
+    )

@@ -98,7 +98,7 @@ class Place:
                 f"{self.host}: docker can't be asked: {said}",
                 hint="is docker running there, and may this user ask it? see docker.sudo and docker.host",
             )
-        found = docker.parse_inspect(reply.text) if reply.ok else None
+        found = docker.parse_inspect(reply.text, self.container) if reply.ok else None
         if found is None:
             raise TaskFailed(
                 f"{self.host}: there is no container {self.container}",

@@ -119,13 +119,21 @@ def restart_policy(docker: tuple[str, ...], container: str, policy: str) -> tupl
     return (*docker, "update", "--restart", policy, container)
 
 
-def commit(docker: tuple[str, ...], container: str, image: str) -> tuple[str, ...]:
+def commit(docker: tuple[str, ...], container: str, image: str, like: Image | None = None) -> tuple[str, ...]:
     """Make an image of a container with what was written in it.
 
     Without the labels of klops, which would make every container of that image look like one of its own.
+    ``like``: it runs what that image does, and not what the container ran; where that is nothing, a shell.
     """
     blank = " ".join(f"{label}=" for label in (MANAGED_LABEL, SPEC_LABEL, LISTS_LABEL, RUN_LABEL))
-    return (*docker, "commit", "--change", f"LABEL {blank}", container, image)
+    changes = [f"LABEL {blank}"]
+    if like is not None:
+        # an empty list would leave the container's; with [""] docker takes the command as it is
+        entrypoint = list(like.entrypoint) or [""]
+        command = list(like.command) or ([] if like.entrypoint else ["/bin/sh"])
+        changes += [f"ENTRYPOINT {json.dumps(entrypoint)}", f"CMD {json.dumps(command)}"]
+    words = [word for change in changes for word in ("--change", change)]
+    return (*docker, "commit", *words, container, image)
 
 
 def logs(docker: tuple[str, ...], container: str, lines: int) -> tuple[str, ...]:
@@ -185,6 +193,21 @@ class Container:
         return self.labels.get(MANAGED_LABEL) == "1" and options.get("labels") == MANAGED_LABEL
 
     @property
+    def startable(self) -> bool:
+        """Whether ``docker start`` is all that it takes."""
+        return self.state in ("created", "exited")
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether surely none of its processes lives: one that is paused still holds all its cards."""
+        return self.startable or self.state == "dead"
+
+    @property
+    def up(self) -> bool:
+        """Whether its processes live and work, or docker is about to start them again."""
+        return self.state in ("running", "restarting")
+
+    @property
     def restart(self) -> str:
         """Its restart policy as :func:`restart_policy` takes it."""
         policy = (self.raw.get("HostConfig") or {}).get("RestartPolicy") or {}
@@ -198,8 +221,11 @@ class Container:
         return STOP_TIMEOUT if given is None else int(given)
 
 
-def parse_inspect(stdout: str) -> Container | None:
-    """The container of ``docker inspect``'s answer; None when it holds none."""
+def parse_inspect(stdout: str, wanted: str) -> Container | None:
+    """The container of ``docker inspect``'s answer; None when it holds none of that name or (whole) id.
+
+    Where nothing has the name docker takes it for the beginning of an id, and shows whatever has that.
+    """
     try:
         found = json.loads(stdout[max(stdout.find("["), 0) :])
     except ValueError:
@@ -209,9 +235,12 @@ def parse_inspect(stdout: str) -> Container | None:
     raw: dict[str, Any] = found[0]
     state = raw.get("State") or {}
     config = raw.get("Config") or {}
+    identity, name = str(raw.get("Id", "")), str(raw.get("Name", "")).lstrip("/")
+    if wanted not in (identity, name):
+        return None
     return Container(
-        id=str(raw.get("Id", "")),
-        name=str(raw.get("Name", "")).lstrip("/"),
+        id=identity,
+        name=name,
         state=str(state.get("Status", "")),
         image=str(config.get("Image", "")),
         exit_code=int(state.get("ExitCode") or 0),
@@ -280,9 +309,12 @@ def parse_image(stdout: str) -> Image | None:
 
 
 def no_such_container(stderr: str) -> bool:
-    """Whether docker says that there is no container of that name (the words differ by version)."""
+    """Whether docker says that there is no container of that name (the words differ by version).
+
+    One that several ids begin with is no name either.
+    """
     low = stderr.lower()
-    return "no such container" in low or "no such object" in low
+    return any(words in low for words in ("no such container", "no such object", "with provided prefix"))
 
 
 def no_engine(stderr: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from klops.commands import inspected as have
 from klops.commands import inspectedpaths as paths
 from klops.commands.containerspec import LISTS_LABEL, MANAGED_LABEL, SPEC_LABEL, ContainerSpec, size_as_text
-from klops.commands.docker import Image
+from klops.commands.docker import LOG_OPTIONS, STOP_TIMEOUT, Image
 
 #: Keys of what services see: only these may lead to a new container in place of one that klops didn't make.
 REAL = frozenset(
@@ -28,17 +29,18 @@ REAL = frozenset(
         "volumes",
         "env",
         "shm",
-        "caps",
-        "security",
         "ulimits",
         "runtime",
         "network",
     )
 )
-#: Keys of what makes a container only weaker.
-WEAKER = frozenset(("command", "restart", "init", "stop_timeout", "labels"))
-#: Seconds between TERM and KILL where a container says nothing.
-_STOP_TIMEOUT = 10
+#: Keys of what makes a container only weaker: what klops itself wants, and no setting asks for.
+WEAKER = frozenset(("caps", "command", "init", "labels", "log", "restart", "security", "stop_timeout"))
+#: Options of the engine's log that are compared.
+_LOG = {name: value for name, value in LOG_OPTIONS if name.startswith("max-")}
+#: What stands for a value that may be somebody's secret.
+HIDDEN = "(a value that is not shown)"
+_SECRET = re.compile("TOKEN|KEY|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class _Comparison:
         command = have.strings(config.get("Entrypoint")) + have.strings(config.get("Cmd"))
         volumes = set(map(str, paths.volumes(self.inspected)))
         stop = config.get("StopTimeout")
+        log = (host.get("LogConfig") or {}).get("Config") or {}
         return [
             *self._image(),
             *_value("command", list(spec.command), command),
@@ -136,7 +139,8 @@ class _Comparison:
             *_value("network", "host", host.get("NetworkMode")),
             *_value("restart", "always", (host.get("RestartPolicy") or {}).get("Name") or "no"),
             *_value("init", True, bool(host.get("Init"))),
-            *_value("stop_timeout", spec.stop_timeout, _STOP_TIMEOUT if stop is None else stop),
+            *_value("stop_timeout", spec.stop_timeout, STOP_TIMEOUT if stop is None else stop),
+            *_value("log", _LOG, {name: _text(log.get(name)) for name in _LOG}),
             *_value("labels", {MANAGED_LABEL: "1"}, {MANAGED_LABEL: self.labels.get(MANAGED_LABEL)}),
         ]
 
@@ -169,14 +173,21 @@ class _Comparison:
         return self._set("devices", map(str, want), texts)
 
     def _env(self) -> list[Drift]:
+        """By name. A value that the settings don't give is somebody else's, and is shown only where it can't
+        be a secret: never that of a variable that they don't name.
+        """
         wanted, has = dict(self.spec.env), have.environment(self.inspected)
-        found = [
-            item for name, value in wanted.items() for item in _value(f"env.{name}", value, has.get(name))
-        ]
+        found = []
+        for name, value in wanted.items():
+            if has.get(name) != value:
+                secret = _SECRET.search(name) and has.get(name) is not None
+                found.append(Drift(f"env.{name}", value, HIDDEN if secret else has.get(name)))
         if self.same("env") or self.image is None:
             return found
         for name in sorted(has.keys() - wanted.keys()):
-            found += _value(f"env.{name}", self.image.env.get(name), has[name])
+            own = self.image.env.get(name)
+            if own != has[name]:
+                found.append(Drift(f"env.{name}", own and "(that of the image)", HIDDEN))
         return found
 
     def _caps(self) -> list[Drift]:
@@ -203,6 +214,11 @@ class _Comparison:
             return [] if both_plain else _value("runtime", self.spec.runtime, has or None)
         taken_away = SPEC_LABEL in self.labels and not self.same("runtime")
         return [Drift("runtime", None, has)] if taken_away and not plain else []
+
+
+def _text(value: Any) -> str | None:
+    """A value of the log as text: engines and those who call them write numbers either way."""
+    return None if value is None else str(value)
 
 
 def _value(key: str, want: Any, has: Any) -> list[Drift]:

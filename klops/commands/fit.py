@@ -93,8 +93,8 @@ def weaker(inspected: Mapping[str, Any], root: str, shm: int = 0) -> list[str]:
     elif policy := _restarts(str((host.get("RestartPolicy") or {}).get("Name") or "no")):
         found.append(policy)
     found.append(
-        "docker stop and docker restart end its services without TERM, and these come back only with the "
-        "next scheduled pass or klops up: their supervisor is not its main process"
+        "docker stop and docker restart end its services without TERM, for their supervisor is not its main "
+        f"process: klops up, or sh {root}/pass from cron, starts it again"
     )
     if not host.get("Init"):
         found.append("it has no init: processes that nobody waits for may stay as zombies")

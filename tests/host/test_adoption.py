@@ -27,6 +27,8 @@ CARDS = {4: 4, 5: 7, 6: 5, 7: 6}
 #: In the container the nodes of the host have other names: xpu4 is xpu0 there, and so on.
 RENAMED = {minor: place for place, minor in enumerate(sorted(CARDS.values()))}
 WORK = "/root/work.txt"
+#: In the environment, a label and the command line of the container: nobody's business but its maker's.
+SENTINEL = "made-up-and-private"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class Hand:
     host: RehearsalHost
 
     def klops(self, command: str, *args: str) -> Done:
-        return klops(command, self.host.name, *args, "-i", str(self.rehearsal.inventory), "-o", "json")
+        """One command; nothing of what is its maker's own is in what it says."""
+        done = klops(command, self.host.name, *args, "-i", str(self.rehearsal.inventory), "-o", "json")
+        assert SENTINEL not in done.stdout + done.stderr
+        return done
 
     def done(self, command: str, *args: str) -> Any:
         """A command that must end with 0; its JSON document."""
@@ -63,7 +68,8 @@ class Hand:
         flags += [f"-v{volume}" for volume in own["volumes"]]
         flags += [f"-e{name}={value}" for name, value in shared["env"].items()]
         words = ["run", "-itd", "--name", self.host.container, *flags, *more]
-        made = self.docker(*words, shared["image"], "/bin/bash")
+        words += [f"-eHF_TOKEN={SENTINEL}", f"-lowner={SENTINEL}"]
+        made = self.docker(*words, shared["image"], "/bin/bash", "--rcfile", f"/root/{SENTINEL}")
         self.docker("exec", "--user=0", self.host.container, "sh", "-c", f"echo mine >{WORK}")
         return made
 
@@ -230,6 +236,26 @@ def test_while_it_does_not_run_a_down_is_written_down_in_its_own_layer(hand: Han
     hand.untouched(made)
 
 
+def test_under_another_name_it_is_found_by_its_id_and_nothing_is_made_beside_it(
+    hand: Hand, made: str
+) -> None:
+    hand.docker("rename", made, "work")
+    try:
+        for command in ("up", "down"):
+            done = hand.klops(command)
+            error = done.json["hosts"][hand.host.name]["error"]
+            assert (done.rc, error["code"]) == (1, "container-renamed"), done.stderr
+            assert f"docker rename work {hand.host.container}" in error["hint"]
+        status = hand.status
+        assert status["services"][SERVICE]["state"] == "unknown"
+        assert "is called work now" in status["container"]["faults"][0]
+        hand.serving()
+        assert hand.docker("ps", "--all", "--format", "{{.Names}}").split() == ["work"]
+    finally:
+        hand.docker("rename", made, hand.host.container)
+    hand.untouched(made)
+
+
 def test_a_new_one_that_does_not_serve_makes_way_for_it_again(hand: Hand, made: str) -> None:
     kept = hand.rehearsal.inventory.read_text()
     yaml = YAML(typ="safe")
@@ -256,6 +282,26 @@ def test_removing_leaves_it_as_it_is_without_anything_of_ours_running(hand: Hand
     down = hand.klops("down", "--remove", "--yes")
     assert down.rc == 0, down.stdout + down.stderr
     assert "did not make it" in down.stderr
+    audited = hand.docker("exec", hand.host.container, "cat", f"{hand.host.root}/audit.jsonl")
+    assert SENTINEL not in audited + (hand.host.root / "audit.jsonl").read_text()
     assert not hand.record.exists()
     hand.untouched(made)
     assert hand.docker("top", hand.host.container, "-eo", "pid,comm").split()[3::2] == ["bash"]
+
+
+def test_a_name_that_its_id_begins_with_is_not_its_name(hand: Hand, made: str) -> None:
+    kept = hand.rehearsal.inventory.read_text()
+    assert hand.docker("inspect", "--format", "{{.Id}}", made[:10]) == made  # docker takes it for that
+    yaml = YAML(typ="safe")
+    wanted = yaml.load(kept)
+    own = wanted["all"]["children"]["rehearsal"]["hosts"][hand.host.name]["klops"]
+    own["container"]["name"] = made[:10]
+    yaml.dump(wanted, hand.rehearsal.inventory)
+    try:
+        container = hand.status["container"]
+        down = hand.done("down", "--remove", "--check")
+    finally:
+        hand.rehearsal.inventory.write_text(kept)
+    assert (container["state"], container["id"]) == ("absent", None)
+    assert down["recap"][hand.host.name]["changed"] == 0
+    hand.untouched(made)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from klops.sim.image import volumes
 from klops.sim.layout import SERVED_NAME, SERVICE, Rehearsal, RehearsalHost
 from tests.host.support import Done, klops, models
 from tests.rehearsals import MakeRehearsal
@@ -120,6 +121,7 @@ def test_what_differs_is_named_and_nothing_is_changed(stand: Stand) -> None:
     done = stand.on("up", env={"ADDED": "1"})
     assert done.rc == 0, done.stdout + done.stderr
     assert done.json["recap"][stand.host.name]["changed"] == 0
+    assert done.json["remote_commands"][stand.host.name] <= 2, "what was lost is looked for with all the rest"
     drift = done.json["hosts"][stand.host.name]["container"]["drift"]
     assert drift == [{"key": "env.ADDED", "want": "1", "have": None}]
     assert f"klops up {stand.host.name} --recreate" in done.stderr
@@ -148,11 +150,11 @@ def test_a_container_that_differs_is_made_anew_where_that_is_allowed(stand: Stan
     image = f"{repository}:klops-before-{before['Id'][:12]}"
     config = json.loads(stand.docker("image", "inspect", image))[0]["Config"]
     assert not config["Labels"].get("io.klops.managed")
-    made = stand.docker("create", image)
-    copied = stand.host.directory / "copied"
-    stand.docker("cp", f"{made}:/var/written-inside", str(copied))
-    assert copied.read_text() == "kept\n"
-    stand.docker("rm", made)
+    # and can be looked into by hand: it starts no second launcher
+    assert config["Cmd"] == ["/bin/sh"]
+    run = ("run", "--rm", *(word for volume in volumes() for word in ("--volume", volume)), image)
+    assert stand.docker(*run, "cat", "/var/written-inside").strip() == "kept"
+    assert stand.docker(*run) == ""
     stand.docker("image", "rm", image)
 
 
@@ -202,6 +204,16 @@ PLACES = {
 }
 
 
+def lose_a_run(stand: Stand, old: str, place: str, env: dict[str, str]) -> None:
+    """Have a recreation killed at a place, and its lock broken."""
+    with stand.running(*stand.words("up", "--recreate", env=env)) as process:
+        until(PLACES[place](stand, old), what=place)
+        process.kill()
+    assert "recreation.json" in stand.left()
+    broken = klops("lock", "break", stand.host.name, "-i", str(stand.rehearsal.inventory), "--yes")
+    assert broken.rc == 0, broken.stderr
+
+
 #: CI has time for one of them
 _PLACES = [*(pytest.param(place, marks=pytest.mark.long) for place in ("recorded", "aside")), "new-one"]
 
@@ -211,12 +223,7 @@ def test_a_run_that_was_killed_is_completed_by_the_next(stand: Stand, place: str
     before = stand.inspect()
     # each time another one than before
     env = {"ADDED": place}
-    with stand.running(*stand.words("up", "--recreate", env=env)) as process:
-        until(PLACES[place](stand, before["Id"]), what=place)
-        process.kill()
-    assert "recreation.json" in stand.left()
-    broken = klops("lock", "break", stand.host.name, "-i", str(stand.rehearsal.inventory), "--yes")
-    assert broken.rc == 0, broken.stderr
+    lose_a_run(stand, before["Id"], place, env)
     done = stand.on("up", "--recreate", env=env)
     assert done.rc == 0, done.stdout + done.stderr
     after = stand.inspect()
@@ -242,6 +249,33 @@ def test_an_interrupt_puts_the_old_one_back(stand: Stand, place: str) -> None:
     assert stand.left() == []
     assert not (stand.host.root / "lock").exists()
     until(stand.serves_again, what="the old one serves again")
+
+
+@pytest.mark.parametrize("place", [pytest.param("aside", marks=pytest.mark.long), "new-one"])
+def test_what_a_lost_run_left_is_put_in_order_before_all_else(stand: Stand, place: str) -> None:
+    """No agent could be asked what has to serve, the new one doesn't, and the image of now is nowhere."""
+    old = stand.inspect()["Id"]
+    stand.docker("stop", stand.host.container)
+    lose_a_run(stand, old, place, {"ADDED": "lost", **stand.broken})
+    done = stand.on("up", image="no-such-image:1", pull="never")
+    assert done.rc == 0, done.stdout + done.stderr
+    assert "the old one is back" in done.stderr
+    assert stand.inspect()["Id"] == old
+    assert stand.names == [stand.host.container]
+    assert stand.serves()
+    assert stand.left() == []
+
+
+def test_services_are_stopped_whatever_is_in_the_way_of_putting_things_in_order(stand: Stand) -> None:
+    record = stand.host.root / "recreation.json"
+    record.write_text("{}", encoding="utf-8")
+    done = stand.on("down")
+    assert done.rc == 1, done.stdout + done.stderr
+    assert error(done, stand)["code"] == "damaged"
+    assert not stand.serves_again()
+    record.unlink()
+    done = stand.on("up")
+    assert done.rc == 0, done.stdout + done.stderr
 
 
 def by_hand(stand: Stand) -> str:
@@ -286,6 +320,20 @@ def test_a_failed_recreation_leaves_what_was_written_in_an_adopted_container(sta
     assert stand.inspect()["Id"] == made
     assert stand.docker("exec", made, "cat", WORK) == "mine"
     assert stand.inspect()["HostConfig"]["RestartPolicy"]["Name"] == "no"
+    assert stand.serves()
+    assert stand.left() == []
+
+
+@pytest.mark.long
+def test_an_adopted_container_of_a_lost_run_is_put_back_with_what_was_written_in_it(stand: Stand) -> None:
+    made = adopted(stand)
+    lose_a_run(stand, made, "new-one", {"ADDED": "1"})
+    done = stand.on("up")
+    assert done.rc == 0, done.stdout + done.stderr
+    assert done.json["hosts"][stand.host.name]["container"]["adopted"]
+    assert stand.inspect()["Id"] == made
+    assert stand.docker("exec", made, "cat", WORK) == "mine"
+    assert stand.names == [stand.host.container]
     assert stand.serves()
     assert stand.left() == []
 

@@ -38,7 +38,6 @@ def devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
     TaskFailed for a card that is asked for but not there.
     """
     known = cards.by_index()
-    folder = settings.cards.device_dir.rstrip("/")
     missing = [index for index in settings.cards.indexes if index not in known]
     if missing:
         raise TaskFailed(
@@ -47,7 +46,14 @@ def devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
             code="card-missing",
             hint="correct klops.cards.use, or look why the card is gone: xpu-smi -m, dmesg",
         )
-    names = [*(node_name(known[index].minor) for index in settings.cards.indexes), CONTROL_NODE]
+    return known_devices(settings, cards)
+
+
+def known_devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
+    """The same without the cards that are asked for but not there."""
+    known, folder = cards.by_index(), settings.cards.device_dir.rstrip("/")
+    used = (known[index].minor for index in settings.cards.indexes if index in known)
+    names = [*map(node_name, used), CONTROL_NODE]
     return tuple((f"{folder}/{name}", f"{INSIDE}/{name}") for name in names)
 
 

@@ -13,7 +13,13 @@ from klops.cards.identity import CONTROL_NODE, node_name
 from klops.commands import docker, smi
 from klops.commands.agent import agent_path, verb
 from klops.commands.readonly import refusal
-from klops.remote.containerreads import AgentRead, ContainerImageRead, DeviceLinksRead, PidMapRead
+from klops.remote.containerreads import (
+    AgentRead,
+    ContainerImageRead,
+    DeviceLinksRead,
+    PidMapRead,
+    RecordedRead,
+)
 from klops.remote.reads import CommandRead, FileRead, FirstRead, ListRead, Read
 from klops.remote.rootreads import RootFileRead, RootNamesRead
 
@@ -33,6 +39,7 @@ RUN_FOLDER = "run"
 IMAGE = "image"
 CONTAINER_IMAGE = "container.image"
 ADOPTED = "adopted"
+ADOPTED_CONTAINER = "adopted.container"
 RECREATION = "recreation"
 DEVICE_LINKS = "device.links"
 
@@ -57,7 +64,19 @@ def container(settings: Settings) -> Read:
 
 def host(settings: Settings) -> tuple[Read, ...]:
     """What :func:`~klops.actions.own.hostview.look` needs at least: engine, container, whose it is, agent."""
-    return (engine(settings), container(settings), adopted(settings), status(settings))
+    return (
+        engine(settings),
+        container(settings),
+        adopted(settings),
+        adopted_container(settings),
+        status(settings),
+    )
+
+
+def adopted_container(settings: Settings) -> Read:
+    """The container on record as adopted, inspected by its id: its name may be another one by now."""
+    path = records.adoption_path(settings.root)
+    return RecordedRead(ADOPTED_CONTAINER, docker_prefix(settings), path)
 
 
 def adopted(settings: Settings) -> Read:

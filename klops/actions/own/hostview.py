@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from klops.actions.own import hostreads, records
+from klops.actions.own import desired, hostreads, records
 from klops.cards.identity import CONTROL_NODE
 from klops.cards.smi import Cards, assumed_cards, read_cards
 from klops.commands import docker, drift, fit
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: What stands for a reply that was not asked for.
 NOT_ASKED = Reply(rc=255, stderr=b"not asked")
 
-#: States of a container in which none of its processes lives.
-_AT_REST = ("created", "exited", "dead")
+#: Exit statuses of docker exec for a program that isn't there or can't be run: which, differs by version.
+_NO_PROGRAM = (126, 127)
 
 _HINTS = {
     "missing": "install Docker on the host",
@@ -86,14 +86,22 @@ class HostView:
     container_error: str = ""
     agent: Mapping[str, Any] | None = None
     agent_error: str = ""
+    #: the interpreter of the settings, where it can't be started in the container; "" else
+    no_python: str = ""
     cards: Cards = field(default_factory=Cards)
     cards_from: str = ""
     #: the record of an adopted container, whichever that was
     adoption: records.Adoption | None = None
     #: why such a record can't be read
     record_error: KlopsError | None = None
+    #: the container on record as adopted, where it is not the one that the settings name
+    elsewhere: docker.Container | None = None
+    #: the name in the settings
+    name: str = ""
     #: path in the container of nodes of the host, those of the cards and the control node; of those in it
     nodes: Mapping[str, str] = field(default_factory=dict)
+    #: paths in the container of the nodes that the settings use
+    used: frozenset[str] = frozenset()
 
     @property
     def made(self) -> bool:
@@ -123,7 +131,7 @@ class HostView:
     @property
     def at_rest(self) -> bool:
         """Whether surely no process of the container lives: one that is paused still holds all its cards."""
-        return self.container is None or self.container.state in _AT_REST
+        return self.container is None or self.container.at_rest
 
     @property
     def units(self) -> Mapping[str, Mapping[str, Any]]:
@@ -143,17 +151,25 @@ class HostView:
 
     @property
     def lost_access(self) -> tuple[tuple[str, str], ...]:
-        """(node, error) of nodes that are listed in the container and can't be opened there.
+        """(node, error) of nodes that the settings use and that are listed in the container, but refused.
 
         Of those that the container was denied: a driver that is gone is told as a fault of the card. A node
         that the host calls otherwise has that name too.
         """
+        return tuple((self._on_host(node), error) for node, error in self._denied() if node in self.used)
+
+    @property
+    def lost_spares(self) -> tuple[tuple[str, str], ...]:
+        """The same of nodes that the settings leave out, and so of nobody's concern."""
+        return tuple((self._on_host(node), error) for node, error in self._denied() if node not in self.used)
+
+    def _denied(self) -> list[tuple[str, str]]:
         listed = (self.agent or {}).get("access") or ()
-        return tuple(
-            (self._on_host(str(one.get("node"))), str(one.get("error")))
+        return [
+            (str(one.get("node")), str(one.get("error")))
             for one in listed
             if isinstance(one, Mapping) and one.get("fault") == "container"
-        )
+        ]
 
     def _on_host(self, inside: str) -> str:
         name = posixpath.basename(inside)
@@ -173,7 +189,35 @@ class HostView:
             f"klops up {name} --recreate makes a new one",
         )
 
+    @property
+    def renamed(self) -> bool:
+        """Whether what klops adopted is there under another name, and not put aside by klops itself."""
+        if self.elsewhere is None or self.adoption is None:
+            return False
+        return self.elsewhere.name != records.aside_name(self.adoption.name, self.adoption.id)
+
     def trouble(self) -> KlopsError | None:
+        """Why nothing can be done about the container; None when something can."""
+        return self.unseen() or self.renamed_error()
+
+    def renamed_error(self) -> TaskFailed | None:
+        """The error for an adopted container that has another name than the settings; None when it hasn't."""
+        found = self.elsewhere
+        if found is None or not self.renamed:
+            return None
+        wanted = f"klops.container.name: {found.name}"
+        if self.container is None:
+            hint = f"docker rename {found.name} {self.name} gives it that name back; or set {wanted}"
+        else:
+            hint = f"set {wanted}; with that, klops down --remove lets go of it"
+        return TaskFailed(
+            f"the adopted container ({found.id[:12]}, {found.state}) is called {found.name} now, "
+            f"not {self.name}",
+            code="container-renamed",
+            hint=hint,
+        )
+
+    def unseen(self) -> KlopsError | None:
         """Why nothing can be said about the container; None when something can."""
         if self.engine is not None:
             return self.engine
@@ -192,6 +236,12 @@ class HostView:
                 hint="klops up adopts it, if it fits",
                 code="container-foreign",
             )
+        if state == "running" and self.no_python:
+            return AgentError(
+                f"the agent can't be asked: no {self.no_python} can be started in the container: {said}",
+                hint="correct klops.container.python: it names the interpreter inside that vLLM runs with",
+                code="image-python",
+            )
         if state == "running":
             return AgentError(
                 f"the agent in the container does not answer: {said}",
@@ -207,11 +257,13 @@ def look(replies: Replies, settings: Settings) -> HostView:
     """Read the shared replies."""
     engine = engine_error(replies, settings)
     inspected = reply(replies, hostreads.CONTAINER)
-    container = docker.parse_inspect(inspected.text) if inspected.ok else None
+    name = settings.container.name
+    container = docker.parse_inspect(inspected.text, name) if inspected.ok else None
     container_error = ""
-    if engine is None and container is None and not docker.no_such_container(inspected.error_text):
+    if engine is None and not inspected.ok and not docker.no_such_container(inspected.error_text):
         container_error = _last_line(inspected.error_text) or f"docker inspect ended with {inspected.rc}"
-    status = reply(replies, hostreads.STATUS)
+    # where nothing has that name docker exec, too, takes it for the beginning of an id
+    status = reply(replies, hostreads.STATUS) if container is not None else NOT_ASKED
     known = status.json() if status.stdout else None
     agent = known if status.ok and isinstance(known, dict) and "units" in known else None
     cards, place = cards_of(replies, settings)
@@ -223,22 +275,29 @@ def look(replies: Replies, settings: Settings) -> HostView:
             f"{settings.cards.device_dir.rstrip('/')}/{CONTROL_NODE}",
         ]
         nodes = fit.inside_nodes(container.raw, names, drift.parse_links(links.text))
-    adoption, record_error = None, None
+    adoption, record_error, elsewhere = None, None, None
     try:
         adoption = records.parse_adoption(reply(replies, hostreads.ADOPTED))
     except KlopsError as error:
         record_error = error
+    if adoption is not None and (container is None or container.id != adoption.id):
+        recorded = reply(replies, hostreads.ADOPTED_CONTAINER)
+        elsewhere = docker.parse_inspect(recorded.text, adoption.id) if recorded.ok else None
     return HostView(
         engine=engine,
         container=container,
         container_error=container_error,
         agent=agent,
         agent_error="" if agent is not None else _agent_says(status),
+        no_python=settings.container.python if status.rc in _NO_PROGRAM else "",
         cards=cards,
         cards_from=place,
         adoption=adoption,
         record_error=record_error,
+        elsewhere=elsewhere,
+        name=name,
         nodes=nodes,
+        used=frozenset(nodes.get(node, inside) for node, inside in desired.known_devices(settings, cards)),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from klops.errors import KlopsError
 from klops.remote.base import Reply
+from klops.remote.reads import ABSENT
 
 SCHEMA = 1
 
@@ -20,6 +21,16 @@ def adoption_path(root: str) -> str:
 def recreation_path(root: str) -> str:
     """Where the record of a container that is being made anew is."""
     return f"{root}/recreation.json"
+
+
+def aside_name(name: str, identity: str) -> str:
+    """What the container of that name and id is called while a new one has the name."""
+    return f"{name}.before-{identity[:12]}"
+
+
+def kept_path(root: str) -> str:
+    """Where the agent keeps units while their container is made anew, secrets and all."""
+    return f"{root}/kept.json"
 
 
 @dataclass(frozen=True)
@@ -56,25 +67,35 @@ class Recreation:
 
 def parse_adoption(reply: Reply) -> Adoption | None:
     """From the reply to a ``FileRead``; None when there is none. Raises :class:`KlopsError`."""
-    value = _record(reply, "adopted.json")
-    return None if value is None else Adoption(**{k: value[k] for k in ("id", "name", "who", "at")})
+    known = _record(reply, "adopted.json", Adoption)
+    return None if known is None else Adoption(**known)
 
 
 def parse_recreation(reply: Reply) -> Recreation | None:
     """From the reply to a ``FileRead``; None when there is none. Raises :class:`KlopsError`."""
-    value = _record(reply, "recreation.json")
-    if value is None:
+    known = _record(reply, "recreation.json", Recreation)
+    return None if known is None else Recreation(**{**known, "units": tuple(known["units"])})
+
+
+def _record(reply: Reply, name: str, kind: type[Adoption] | type[Recreation]) -> dict[str, Any] | None:
+    """What there is to read of that kind; the rest of the file is somebody else's."""
+    if reply.rc == ABSENT:
         return None
-    keys = ("id", "name", "aside", "restart", "adopted", "ran", "run", "at")
-    return Recreation(units=tuple(value["units"]), **{k: value[k] for k in keys})
-
-
-def _record(reply: Reply, name: str) -> dict[str, Any] | None:
     if not reply.ok:
-        return None
+        # that it can't be read doesn't mean that there is none
+        said = reply.error_text.strip() or f"status {reply.rc}"
+        raise KlopsError(
+            f"{name} on the host can't be read: {said}",
+            hint="it lies in klops.root; may this user read it?",
+            code="unreadable",
+        )
     try:
-        value = json.loads(reply.text)
-        newer = value["schema"] > SCHEMA
+        known = json.loads(reply.text)
+        newer = known["schema"] > SCHEMA
+        if not newer:
+            known = {field.name: known[field.name] for field in fields(kind)}
+            if not all(known[key] and isinstance(known[key], str) for key in ("id", "name")):
+                raise ValueError("it names no container")  # noqa: TRY301 - as any other damage
     except (ValueError, TypeError, KeyError) as error:
         raise KlopsError(
             f"{name} on the host is damaged: {error}",
@@ -83,11 +104,11 @@ def _record(reply: Reply, name: str) -> dict[str, Any] | None:
         ) from error
     if newer:
         raise KlopsError(
-            f"{name} on the host has schema {value['schema']}, newer than {SCHEMA}, which this klops knows",
+            f"{name} on the host has schema {known['schema']}, newer than {SCHEMA}, which this klops knows",
             hint="use the newer klops",
             code="schema",
         )
-    return dict(value)
+    return dict(known)
 
 
 def text(record: Adoption | Recreation) -> bytes:

@@ -47,7 +47,7 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
     The lock of ``run`` is left out: it is given back before anybody reads this.
     """
     host = hostview.look(replies, settings)
-    trouble = host.trouble()
+    trouble = host.unseen()
     if trouble is not None:
         raise trouble
     if not host.at_rest and host.ours and host.agent is None:
@@ -58,7 +58,7 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
     if lock is not None and lock.run == run:
         lock = None
     return {
-        "services": {name: _service(name, host.units.get(name), settings, pids) for name in names},
+        "services": {name: _service(name, _unit(host, name), settings, pids) for name in names},
         "container": _container(settings, host, replies, lock),
         "source": {"release": None, "commit": None},
         "cards": _cards(host),
@@ -84,6 +84,13 @@ def _orphans(host: hostview.HostView) -> int:
     units = (unit for unit in host.units.values() if unit.get("state") in _AT_REST)
     strays = (host.agent or {}).get("strays") or ()
     return sum(len(unit.get("lineage") or ()) for unit in units) + len(strays)
+
+
+def _unit(host: hostview.HostView, name: str) -> Mapping[str, Any] | None:
+    """What is known of a unit; None for one that nobody has started."""
+    if host.renamed and name not in host.units:
+        return {"state": "unknown"}  # the container that it may run in is not the one that was asked
+    return host.units.get(name)
 
 
 def _service(
@@ -124,7 +131,7 @@ def _container(
             "adopted": False,
             "drift": [],
             "weaker": [],
-            "faults": _lost(replies, lock),
+            "faults": [*_renamed(host), *_lost(replies, lock)],
             "note": "",
         }
     return {
@@ -135,8 +142,8 @@ def _container(
         "adopted": host.adopted,
         "drift": [item.as_json() for item in _drift(settings, host, replies)],
         "weaker": adopt.weaker(settings, container) if host.adopted else [],
-        "faults": [*_faults(host), *_lost(replies, lock)],
-        "note": "" if host.ours else _strange(settings, host, replies),
+        "faults": [*_renamed(host), *_faults(host, settings), *_lost(replies, lock)],
+        "note": _spares(host) if host.ours else _strange(settings, host, replies),
     }
 
 
@@ -151,7 +158,7 @@ def _drift(settings: Settings, host: hostview.HostView, replies: Replies) -> lis
         return _impossible(settings, host)
 
 
-def _faults(host: hostview.HostView) -> list[str]:
+def _faults(host: hostview.HostView, settings: Settings) -> list[str]:
     """What is wrong with the container itself, though docker has nothing to say about it."""
     found = []
     if host.ours and host.lost_access:
@@ -161,8 +168,23 @@ def _faults(host: hostview.HostView) -> list[str]:
             "a fault of the container, not of a card"
         )
     if host.alone:
-        found.append("no supervisor is at work in it, so nobody looks after its services; klops up starts it")
+        found.append(
+            "no supervisor is at work in it, so nobody looks after its services; klops up starts it, or "
+            f"sh {settings.root}/pass on the host, as from cron"
+        )
     return found
+
+
+def _renamed(host: hostview.HostView) -> list[str]:
+    """The adopted container has another name: where it is, and the way back."""
+    error = host.renamed_error()
+    return [] if error is None else [f"{error.message}, so what runs in it is not known; {error.hint}"]
+
+
+def _spares(host: hostview.HostView) -> str:
+    """Nodes of cards that nobody uses need not be open."""
+    listed = "; ".join(f"{node}: {error}" for node, error in host.lost_spares)
+    return f"not used by the settings, and not to be opened inside: {listed}" if listed else ""
 
 
 def _lost(replies: Replies, lock: LockInfo | None) -> list[str]:

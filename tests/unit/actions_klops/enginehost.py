@@ -68,6 +68,14 @@ class EngineHost:
     auto_remove: bool = False
     #: state of the unit in the new container before anybody waits for it
     new_state: str = "starting"
+    #: the agent in the old container doesn't answer
+    silent: bool = False
+    #: state of a second unit, which is wanted too; "" for none
+    second: str = ""
+    #: the lock is not that of this run any more
+    robbed: bool = False
+    #: what reads are answered with in place of the base's, by key
+    replies: dict[str, Reply] = field(default_factory=dict)
     #: takes the name as soon as it is free
     stranger: Box | None = None
     warnings: list[str] = field(default_factory=list)
@@ -150,6 +158,11 @@ class EngineHost:
     def read(self, call: Call) -> Reply:
         assert call.read is not None
         key = call.read.key
+        if key in self.replies:
+            return self.replies[key]
+        if key == "lock":
+            lock = {"schema": 1, "who": "me", "from": "here", "boot_id": "b", "expires": 60, "taken": 0}
+            return reply(json.dumps(lock | {"run": "other" if self.robbed else self.run}))
         if key == "container":
             box = self.named(call.text.split()[-1])
             if box is None:
@@ -176,12 +189,16 @@ class EngineHost:
         box = self.named(NAME)
         if box is None or box.state != "running":
             return reply(rc=1, stderr="Error response from daemon: is not running")
+        if self.silent and box.id == OLD:
+            return reply(rc=1, stderr="no agent there")
         known = json.loads(base()["replies"]["agent.status"])
         known["units"][UNIT] |= {"desired": self.desired, "state": "ready"}
         if box.id != OLD:
             known["units"][UNIT]["state"] = self.new_state
         if self.desired == "stopped":
             known["units"][UNIT]["state"] = "stopped"
+        if self.second:
+            known["units"]["second"] = known["units"][UNIT] | {"desired": "running", "state": self.second}
         if box.id == OLD:
             error = {"error": "Operation not permitted", "fault": "container"}
             known["access"] = [{"node": node, **error} for node in self.denied]
@@ -192,7 +209,8 @@ class EngineHost:
     def carry_out(self, call: Call) -> Reply:
         argv = call.argv
         if argv[0] == "rm":
-            self.remote.files.pop(argv[-1], None)
+            for path in argv[argv.index("--") + 1 :]:
+                self.remote.files.pop(path, None)
             return reply()
         if argv[0] != "docker":
             return reply()
@@ -236,11 +254,12 @@ class EngineHost:
 
     def agent(self, verb: str) -> Reply:
         box = self.named(NAME)
-        if box is None or box.state != "running":
+        if box is None or box.state != "running" or (self.silent and box.id == OLD):
             return reply(rc=1, stderr="is not running")
         if verb == "keep":
             self.kept = self.desired
-            return reply(json.dumps({"units": [UNIT] if self.desired == "running" else []}))
+            wanted = [UNIT] if self.desired == "running" else []
+            return reply(json.dumps({"units": [*wanted, *(["second"] if self.second else [])]}))
         if verb == "stop":
             self.desired = "stopped"
         elif verb == "bring-back":

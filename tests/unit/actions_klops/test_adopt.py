@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from klops.actions.base import Plan
+from klops.actions.base import Plan, Seen, View
 from klops.actions.catalog import catalog
-from klops.actions.own.container import adopt
-from klops.actions.own.container.adopt_steps import CheckInside, PlaceAgent, Record
+from klops.actions.own.container import adopt, adopt_steps
+from klops.actions.own.container.adopt_steps import CheckInside, EndSupervisor, Forget, PlaceAgent, Record
 from klops.actions.own.hostview import HostView, look
 from klops.actions.own.services.steps import RecordStopped, StartUnit
 from klops.errors import KlopsError
+from klops.inventory.settings import Settings
 from klops.remote import agentpackage
 from klops.remote.base import Reply
 from klops.remote.fake import Call, reply
@@ -203,7 +204,7 @@ def test_letting_go_ends_what_is_ours_and_leaves_the_container(
 def test_whose_agent_is_silent_is_not_let_go(stage: Stage) -> None:
     failure = adopt.let_go(stage.view, looked({"agent.status": SILENT}, "running")).failure
     assert failure is not None
-    assert failure.code == "agent"
+    assert failure.code == "image-python"
 
 
 def test_the_record_names_the_container_by_its_id(stage: Stage) -> None:
@@ -225,3 +226,101 @@ def test_that_a_unit_is_stopped_is_written_into_the_layer_of_an_adopted_one(stag
     assert b"main.state.json" in call.stdin
     assert b'"desired": "stopped"' in call.stdin
     assert stage.remote.files == {}
+
+
+def stopped_again(stage: Stage, *, started: bool) -> list[str]:
+    """What is done to a container whose interpreter won't do, beside asking."""
+    shown = [{"Id": ID, "Name": "/hand", "State": {"Status": "running"}, "Config": {"StopTimeout": 7}}]
+    stage.remote.on("docker exec", reply(rc=126, stderr="not found")).on("docker inspect", json.dumps(shown))
+    stage.remote.on("docker stop", "")
+    with pytest.raises(KlopsError) as raised:
+        CheckInside(("docker",), "hand", ID, "python9", started).carry_out(stage.ctx)
+    assert raised.value.code == "image-python"
+    return [text for text in stage.remote.commands if not text.startswith("docker exec")]
+
+
+def test_one_that_was_only_started_to_be_looked_at_is_stopped_again(stage: Stage) -> None:
+    assert stopped_again(stage, started=True) == [f"docker stop -t 7 {ID}"]
+
+
+def test_one_that_ran_goes_on(stage: Stage) -> None:
+    assert stopped_again(stage, started=False) == []
+
+
+def test_whether_the_container_is_started_is_told_to_the_look_into_it() -> None:
+    for state, started in (("exited", True), ("running", False)):
+        steps = planned({**BARE, "agent.status": SILENT}, State={"Status": state}).steps
+        (check,) = (step for step in steps if isinstance(step, CheckInside))
+        assert check.started is started
+
+
+def refusing(stage: Stage, code: str, times: int = 99) -> list[str]:
+    """An agent that refuses ``quit`` so many times; the verbs it is asked."""
+    asked: list[str] = []
+
+    def answer(call: Call) -> Reply:
+        verb = next(word for word in call.argv if word in ("quit", "stop"))
+        asked.append(verb)
+        if verb == "quit" and len(asked) <= times:
+            error = {"code": code, "message": "there is no unit None", "hint": ""}
+            return reply(json.dumps({"error": error}), rc=1)
+        return reply("{}")
+
+    stage.remote.on("docker exec", answer)
+    return asked
+
+
+@pytest.mark.parametrize("code", ["main-process", "no-unit"])
+def test_a_supervisor_that_is_the_main_process_stays_without_units(stage: Stage, code: str) -> None:
+    asked = refusing(stage, code)
+    EndSupervisor(stage.settings, ("main",)).carry_out(stage.ctx)
+    assert asked == ["quit", "stop"]
+    assert "main process" in stage.warnings[0]
+
+
+def test_without_a_supervisor_one_is_started_to_end_the_units(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = refusing(stage, "no-supervisor", times=1)
+    monkeypatch.setattr(adopt_steps, "supervise", lambda ctx, settings: asked.append("supervise"))
+    EndSupervisor(stage.settings).carry_out(stage.ctx)
+    assert asked == ["quit", "supervise", "quit"]
+
+
+def test_units_that_live_without_a_supervisor_are_ended_before_the_record_goes(stage: Stage) -> None:
+    unit = {"state": "stopped", "desired": "running", "lineage": [{"cpid": 9, "start": 1, "name": "vllm"}]}
+    known = {"agent": DIGEST, "supervisor": None, "units": {"main": unit}}
+    plan = adopt.let_go(stage.view, looked({"agent.status": json.dumps(known)}, "running"))
+    assert [type(step) for step in plan.steps] == [EndSupervisor, Forget]
+
+
+#: Stands for everything in a container that is nobody's business.
+SENTINEL = "made-up-and-private"
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+@pytest.mark.parametrize("params", [{}, {"recreate": "allow"}])
+def test_nothing_of_a_strangers_own_is_in_what_is_told(adopted: bool, params: dict[str, str]) -> None:
+    inspected = json.loads(CASE.given["replies"]["container"])
+    env = [f"HF_TOKEN={SENTINEL}", f"HARMLESS={SENTINEL}", f"FROM_IMAGE={SENTINEL}"]
+    inspected[0]["Config"] |= {"Cmd": ["run", SENTINEL], "Entrypoint": [SENTINEL], "Env": env}
+    inspected[0]["Config"]["Labels"] = {"owner": SENTINEL}
+    inspected[0]["Args"] = [SENTINEL]
+    found = {**CASE.given["replies"], "container": json.dumps(inspected)}
+    found |= {"unit:main": {"rc": 44}, "state:main": {"rc": 44}}
+    if not adopted:
+        found["adopted"] = {"rc": 44}
+    settings = json.loads(json.dumps(CASE.given["settings"]))
+    settings["container"]["env"] = {"HF_TOKEN": "of-the-settings"}
+    typed = Settings.model_validate(settings)
+    replies = {k: reply(**v) if isinstance(v, dict) else reply(v) for k, v in found.items()}
+    told = []
+    for name in ("klops.container", "klops.status"):
+        action = catalog()[name]
+        view = View(host="h", settings=typed, variables={}, render=str)
+        given = action.params(**(params if name == "klops.container" else {}))
+        plan = action.plan(given, view, Seen(replies))
+        told += [str(plan.result), str(plan.changes), str(plan.warnings), plan.message, str(plan.failure)]
+    text = "\n".join(told)
+    assert SENTINEL not in text
+    assert "env.HF_TOKEN" in text

@@ -50,7 +50,10 @@ def replies(
         "packages": Reply(0, "\n".join(packages).encode()),
         "pass": Reply(0, f"{hashlib.sha256(PASS).hexdigest()}\n".encode()),
         "docker.version": Reply(0, b'{"Server": {"Version": "24"}}'),
-        "container": Reply(0, json.dumps([{"Id": "c0ffee", "State": {"Status": state}}]).encode()),
+        "adopted": Reply(44),
+        "container": Reply(
+            0, json.dumps([{"Id": "c0ffee", "Name": "/klops", "State": {"Status": state}}]).encode()
+        ),
         "agent.status": SILENT if supervisor is None else Reply(0, status.encode()),
     }
 

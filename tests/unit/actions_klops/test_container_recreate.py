@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from klops.actions.own.container import making, steps
+from klops.actions.own import supervision
+from klops.actions.own.container import making
 from klops.actions.own.image import python
 from klops.errors import (
     ChangedMeanwhile,
@@ -27,8 +28,8 @@ REFUSED = reply(rc=1, stderr="Error response from daemon: made to fail")
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_PAUSE", 0.0)
-    monkeypatch.setattr(steps, "AGENT_TIMEOUT", 0.0)
+    monkeypatch.setattr(supervision, "_PAUSE", 0.0)
+    monkeypatch.setattr(supervision, "AGENT_TIMEOUT", 0.0)
     monkeypatch.setattr(making, "_LATE", 0.0)
     monkeypatch.setattr(python, "_SETTLED", 0.0)
 
@@ -118,16 +119,41 @@ def test_a_new_one_that_does_not_serve_goes_and_why_is_said(fault: str) -> None:
 
 def test_the_units_of_an_adopted_one_are_ended_first_and_it_is_never_removed() -> None:
     host = EngineHost(adopted=True)
-    host.up()
+    host.up("allow")
     assert host.words.index("agent quit") < host.words.index("stop old")
     assert host.shown == {NAME: (NEW, "running", "always"), ASIDE: (OLD, "exited", "no")}
     assert "/data/klops/adopted.json" not in host.remote.files
-    assert any(f"is kept, stopped: {ASIDE}" in text for text in host.warnings)
+    kept = next(text for text in host.warnings if f"is kept, stopped: {ASIDE}" in text)
+    assert "docker container prune would take it" in kept
+
+
+class Stopping(EngineHost):
+    """The engine stops the old container while its supervisor is asked to quit."""
+
+    def agent(self, verb: str) -> Reply:
+        if verb != "quit":
+            return super().agent(verb)
+        self.boxes[OLD].state = "exited"
+        return reply(rc=137)
+
+
+def test_an_adopted_one_that_the_engine_is_stopping_already_needs_no_supervisor_to_quit() -> None:
+    host = Stopping(adopted=True)
+    host.up("allow")
+    assert host.shown[NAME] == (NEW, "running", "always")
 
 
 def test_only_what_services_see_leads_to_another_container_in_place_of_an_adopted_one() -> None:
     host = EngineHost(settings(env={}, stop_timeout=60), adopted=True)
-    assert not any("anew" in step.change().what for step in host.plan().steps)
+    assert not any("anew" in step.change().what for step in host.plan("allow").steps)
+
+
+def test_the_settings_alone_never_replace_an_adopted_one() -> None:
+    host = EngineHost(adopted=True)
+    plan = host.plan()
+    assert plan.failure is None
+    assert not any("anew" in step.change().what for step in plan.steps)
+    assert any("klops up h --recreate" in text for text in plan.warnings)
 
 
 def test_one_that_docker_would_remove_when_it_stops_is_not_put_aside() -> None:
@@ -168,10 +194,15 @@ def test_a_name_that_a_stranger_takes_is_not_taken_from_them() -> None:
     assert raised.value.code == "recreate-failed"
     assert "was taken by another container: klops (5711a96e" in raised.value.message
     assert "made to fail" in raised.value.message, "and why it came to that"
-    assert f"docker rename {ASIDE} klops" in raised.value.hint
+    free = "docker rename klops klops.other frees the name; then klops up h tries it again; by hand: "
+    way = f"{free}docker rename {ASIDE} klops"
+    assert raised.value.hint.startswith(way)
     assert host.boxes[stranger.id].state == "running"
     assert host.shown[ASIDE] == (OLD, "exited", "no")
     assert host.recorded
+    with pytest.raises(TaskFailed, match="could not be put back") as again:
+        host.up()
+    assert again.value.hint.startswith(way), "and the next run says the same"
 
 
 def test_a_way_back_that_fails_too_leaves_the_record_and_the_next_run_settles_it() -> None:

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from klops.actions.own.container import steps
+from klops.actions.own import supervision
 from klops.actions.own.container.create import Create
-from klops.actions.own.container.steps import Remove, Start, WaitAgent
+from klops.actions.own.container.steps import Remove, Start
+from klops.actions.own.supervision import WaitAgent
 from klops.commands.containerspec import ContainerSpec
 from klops.errors import AgentError, ChangedMeanwhile, DockerUnavailable, TaskFailed
 from klops.remote.fake import reply
@@ -131,13 +132,14 @@ def test_remove_stops_with_grace_and_never_by_force() -> None:
 class Waiting:
     """A host whose agent answers at the n-th look."""
 
-    def __init__(self, looks: int, restarts: int = 0) -> None:
+    def __init__(self, looks: int, restarts: int = 0, made: bool = True) -> None:
         self.stage = Stage()
         self.looks = looks
         remote = self.stage.remote
         remote.on("docker version", '{"Server": {"Version": "24"}}')
         state = "restarting" if restarts else "running"
-        known = [{"Id": "c0ffee", "State": {"Status": state}, "RestartCount": restarts}]
+        known = json.loads(holder(**({"io.klops.managed": "1"} if made else {})))
+        known[0] |= {"Id": "c0ffee", "State": {"Status": state}, "RestartCount": restarts}
         remote.on("docker inspect", json.dumps(known))
         remote.on("/adopted.json", reply(rc=44))
         remote.on(" status --root", lambda _: self.status())
@@ -152,7 +154,7 @@ class Waiting:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_PAUSE", 0.0)
+    monkeypatch.setattr(supervision, "_PAUSE", 0.0)
 
 
 def test_wait_until_the_supervisor_answers() -> None:
@@ -163,8 +165,25 @@ def test_wait_until_the_supervisor_answers() -> None:
 
 
 def test_an_agent_that_never_answers_shows_the_containers_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "AGENT_TIMEOUT", 0.0)
+    monkeypatch.setattr(supervision, "AGENT_TIMEOUT", 0.0)
     host = Waiting(10)
     with pytest.raises(AgentError, match="no module named x") as raised:
         WaitAgent(host.stage.settings).carry_out(host.stage.ctx)
     assert "klops.container.python (python3)" in raised.value.hint
+
+
+def test_a_container_that_somebody_removes_meanwhile_is_not_waited_for() -> None:
+    host = Waiting(10)
+    host.stage.remote.on("docker inspect", reply(rc=1, stderr="Error: No such object: klops"))
+    with pytest.raises(TaskFailed, match="there is no container klops any more") as raised:
+        WaitAgent(host.stage.settings).carry_out(host.stage.ctx)
+    assert raised.value.code == "container-absent"
+    assert host.looks == 9, "one look is enough"
+
+
+def test_what_a_stranger_has_written_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "AGENT_TIMEOUT", 0.0)
+    host = Waiting(10, made=False)
+    with pytest.raises(AgentError, match="has no supervisor") as raised:
+        WaitAgent(host.stage.settings).carry_out(host.stage.ctx)
+    assert "no module named x" not in str(raised.value)

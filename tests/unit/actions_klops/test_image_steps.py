@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +13,11 @@ from klops.actions.own.image.load import LoadImage
 from klops.actions.own.image.pull import PullImage
 from klops.actions.own.image.python import CheckPython, judge
 from klops.commands.containerspec import ContainerSpec
-from klops.errors import Interrupted, TaskFailed
+from klops.errors import CommandTimeout, DockerUnavailable, Interrupted, KlopsError, TaskFailed
 from klops.playbook.results import Status
 from klops.playbook.tasks.outcome import planned
 from klops.remote.base import OnOutput
-from klops.remote.fake import Call, FakeRemote, reply
+from klops.remote.fake import Answer, Call, FakeRemote, reply
 
 from .support import Stage
 
@@ -32,7 +32,7 @@ class Piecemeal(FakeRemote):
     def __init__(self, clock: Clock, *pieces: tuple[float, str], rc: int = 0) -> None:
         super().__init__("h")
         self._clock, self._pieces, self._rc = clock, pieces, rc
-        self.on("image inspect", '[{"Id": "sha256:11"}]')
+        self.on("image inspect", '[{"Id": "sha256:11"}]').on("docker version", "{}")
 
     def stream(self, argv: Sequence[str], *, on_stdout: OnOutput, on_stderr: OnOutput, **more: Any) -> int:
         for seconds, text in self._pieces:
@@ -72,10 +72,35 @@ def test_a_pull_in_which_nothing_moves_is_given_up(clock: Clock) -> None:
     assert raised.value.code == "image-stalled"
 
 
-def test_a_large_layer_may_take_all_day(clock: Clock) -> None:
-    arriving = [(300.0, beside(free=10**9 - n)) for n in range(300)]
-    stage = pull((0, "aaaaaaaaaaaa: Pulling fs layer\n"), *arriving, clock=clock)
-    assert stage.progress[-1].message == "pulling vllm:1: 0 of 1 layers there, 0 fetched, 0.3 MiB written"
+def arriving(mib: int, seconds: float, times: int) -> list[tuple[float, str]]:
+    """Docker's disk gets fuller, by so much each time."""
+    return [(seconds, beside(free=10**9 - n * mib * 1024)) for n in range(times)]
+
+
+def test_a_large_layer_may_take_hours(clock: Clock) -> None:
+    stage = pull((0, "aaaaaaaaaaaa: Pulling fs layer\n"), *arriving(32, 250, 80), clock=clock)
+    assert stage.progress[-1].message == "pulling vllm:1: 0 of 1 layers there, 0 fetched, 2.5 GiB written"
+    assert any(text.startswith("docker version") for text in stage.remote.commands), "it was in doubt"
+
+
+def test_what_others_write_does_not_keep_a_command_alive_for_ever(clock: Clock) -> None:
+    with pytest.raises(TaskFailed, match="nothing has moved for 6") as raised:
+        pull(*arriving(1, 10, 1000), clock=clock)  # a log
+    assert raised.value.code == "image-stalled"
+    with pytest.raises(TaskFailed, match="docker has said nothing") as raised:
+        pull(*arriving(64, 100, 1000), clock=clock)  # somebody's checkpoints
+    assert raised.value.code == "image-stalled"
+
+
+@pytest.mark.parametrize("error", [CommandTimeout("14 s"), DockerUnavailable("hangs")])
+def test_an_engine_that_does_not_answer_twice_in_a_row_is_given_up(clock: Clock, error: KlopsError) -> None:
+    answers: Iterator[Answer] = iter([error, "{}", error, error])
+    remote = Piecemeal(clock, (0, "aaaaaaaaaaaa: Pulling fs layer\n"), *arriving(64, 50, 1000))
+    remote.on("docker version", lambda call: next(answers))
+    with pytest.raises(DockerUnavailable, match=r"pulling vllm:1 .* hangs") as raised:
+        PullImage(DOCKER, "vllm:1").carry_out(Stage(remote=remote).ctx)
+    assert raised.value.code == "docker-hangs"
+    assert next(answers, None) is None
 
 
 def test_lines_of_docker_are_signs_of_life_too(clock: Clock) -> None:
@@ -101,7 +126,7 @@ def test_no_change_after_all_is_ok_and_not_changed() -> None:
 
 def test_how_far_an_archive_is_read(clock: Clock) -> None:
     size = 4 * 1024**3
-    making = [(500.0, beside(size, free)) for free in range(9)]
+    making = [(500.0, beside(size, 10**9 - n * 64 * 1024)) for n in range(9)]
     # a line may come in two pieces
     half = beside(size // 2)
     remote = Piecemeal(

@@ -68,7 +68,8 @@ def test_no_secret_is_in_a_plan() -> None:
     stage = Stage()
     replies = {
         "docker.version": Reply(0, b'{"Server": {"Version": "24"}}'),
-        "container": Reply(0, b'[{"Id": "a", "State": {"Status": "running"}}]'),
+        "adopted": Reply(44),
+        "container": Reply(0, b'[{"Id": "a", "Name": "/klops", "State": {"Status": "running"}}]'),
         "agent.status": Reply(0, b'{"supervisor": {}, "units": {}}'),
     }
     plan = stage.plan("klops.services", replies)

@@ -167,6 +167,22 @@ def test_mistakes_show_file_line_column_and_a_caret(host: LocalHost) -> None:
     assert (mistake["line"], mistake["column"]) == (4, 15)
 
 
+def test_recreate_with_a_playbook_that_has_no_use_for_it_runs_nothing(host: LocalHost) -> None:
+    folder = host.home / "playbooks"
+    folder.mkdir()
+    own = folder / "up.yml"
+    own.write_text("- hosts: all\n  tasks:\n    - command: touch ran\n    - klops.container: {}\n")
+    rc, document = host.json("up", "here", "--recreate")
+    assert (rc, document["error"]["code"]) == (2, "usage")
+    assert str(own) in document["error"]["message"]
+    assert not (host.home / "ran").exists()
+    own.write_text(
+        "- hosts: all\n  tasks:\n    - block:\n"
+        "        - klops.container: {recreate: '{{ recreate }}'}\n          when: false\n"
+    )
+    assert host.json("up", "here", "--recreate")[0] == 0
+
+
 def test_remove_asks_and_nobody_can_answer(host: LocalHost) -> None:
     rc, document = host.json("down", "here", "--remove")
     assert rc == 2

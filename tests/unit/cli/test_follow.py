@@ -19,7 +19,8 @@ from klops.remote.reads import ABSENT
 from tests.unit.cli.conftest import CHECKOUT, MADE, MANAGED, LocalHost
 from tests.waiting import until
 
-RUNNING = json.dumps([{**MADE, "Id": "1", "State": {"Status": "running"}, "Config": {"Labels": MANAGED}}])
+KNOWN = {**MADE, "Id": "1", "Name": "/klops", "Config": {"Labels": MANAGED}}
+RUNNING = json.dumps([{**KNOWN, "State": {"Status": "running"}}])
 NOT_ADOPTED = reply(rc=ABSENT)
 LOG = b"".join(b"%04d line\n" % n for n in range(300))
 

@@ -57,6 +57,24 @@ def test_one_that_klops_adopted_is_known_by_its_id(host: LocalHost, known: str, 
     assert host.klops("ps", "here")[0] == rc
 
 
+def test_a_container_whose_id_begins_like_the_name_is_another_one(host: LocalHost) -> None:
+    host.container()
+    host.agent()
+    known = (host.home / "state.json").read_text()
+    (host.home / "state.json").write_text(known.replace("/klops", "/another"))
+    rc, document = host.json("ps", "here")
+    assert (rc, document["hosts"]["here"]["error"]["code"]) == (1, "container-absent")
+
+
+@pytest.mark.parametrize("known", ['{"schema": 1}', "[]"])
+def test_a_damaged_record_is_told_as_that(host: LocalHost, known: str) -> None:
+    host.container(labels={})
+    host.agent()
+    (host.root / "adopted.json").write_text(known)
+    rc, document = host.json("ps", "here")
+    assert (rc, document["hosts"]["here"]["error"]["code"]) == (1, "damaged")
+
+
 @pytest.mark.parametrize("argv", [["exec", "here", "ls", "-d", "/"], ["exec", "here"]])
 def test_exec_without_dashes_tells_where_they_belong(host: LocalHost, argv: list[str]) -> None:
     rc, _, err = host.klops(*argv)

@@ -91,7 +91,7 @@ def test_a_container_is_ours_by_what_no_image_hands_down(
     labels: dict[str, str], options: dict[str, str] | None, made: bool
 ) -> None:
     raw = {"Id": "1", "Config": {"Labels": labels}, "HostConfig": {"LogConfig": {"Config": options}}}
-    container = docker.parse_inspect(json.dumps([raw]))
+    container = docker.parse_inspect(json.dumps([raw]), "1")
     assert container is not None
     assert container.made is made
     argv = docker.create(("docker",), SPEC)
@@ -136,7 +136,7 @@ def test_no_size() -> None:
 
 
 def test_inspect_is_read() -> None:
-    found = docker.parse_inspect("Warning: noise\n" + json.dumps([inspected()]))
+    found = docker.parse_inspect("Warning: noise\n" + json.dumps([inspected()]), "klops")
     assert found is not None
     assert (found.id, found.name, found.state, found.exit_code, found.error) == (
         "abc",
@@ -145,8 +145,15 @@ def test_inspect_is_read() -> None:
         137,
         "boom",
     )
-    assert docker.parse_inspect("") is None
-    assert docker.parse_inspect("[]\n") is None
+    assert docker.parse_inspect("", "klops") is None
+    assert docker.parse_inspect("[]\n", "klops") is None
+
+
+def test_a_container_whose_id_begins_like_the_name_is_another_one() -> None:
+    shown = json.dumps([inspected()])
+    assert docker.parse_inspect(shown, "ab") is None
+    assert docker.parse_inspect(shown, "abc") is not None  # the whole id
+    assert docker.no_such_container("Error response from daemon: Multiple IDs found with provided prefix: 2")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,7 @@ DOCKER = ("docker",)
 
 
 def container(**host: object) -> docker.Container:
-    found = docker.parse_inspect(json.dumps([{"Id": "a", "HostConfig": host, "Config": {}}]))
+    found = docker.parse_inspect(json.dumps([{"Id": "a", "HostConfig": host, "Config": {}}]), "a")
     assert found is not None
     return found
 
@@ -34,6 +35,22 @@ def test_a_committed_image_does_not_pass_its_containers_off_as_klops_own() -> No
 
 
 @pytest.mark.parametrize(
+    ("like", "changes"),
+    [
+        (docker.Image("a"), ('ENTRYPOINT [""]', 'CMD ["/bin/sh"]')),
+        (docker.Image("a", command=("bash", "-l")), ('ENTRYPOINT [""]', 'CMD ["bash", "-l"]')),
+        (docker.Image("a", entrypoint=("/in it",)), ('ENTRYPOINT ["/in it"]', "CMD []")),
+    ],
+)
+def test_a_committed_image_runs_what_the_one_it_came_from_runs(
+    like: docker.Image, changes: tuple[str, ...]
+) -> None:
+    argv = docker.commit(DOCKER, "c0ffee", "vllm:before", like)
+    given = [word for before, word in pairwise(argv) if before == "--change"]
+    assert tuple(given[1:]) == changes
+
+
+@pytest.mark.parametrize(
     ("policy", "text"),
     [
         ({"Name": "always", "MaximumRetryCount": 0}, "always"),
@@ -50,7 +67,7 @@ def test_a_restart_policy_as_docker_update_takes_it(policy: object, text: str) -
 
 def test_the_time_to_stop_is_that_of_whoever_made_it() -> None:
     assert container().stop_timeout == 10
-    found = docker.parse_inspect('[{"Id": "a", "Config": {"StopTimeout": 0}}]')
+    found = docker.parse_inspect('[{"Id": "a", "Config": {"StopTimeout": 0}}]', "a")
     assert found is not None
     assert found.stop_timeout == 0
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klops.commands.containerspec import MANAGED_LABEL, ContainerSpec, size_in_bytes
-from klops.commands.drift import REAL, WEAKER, drift, parse_links
+from klops.commands.drift import HIDDEN, REAL, WEAKER, drift, parse_links
 from tests.unit.commands.inspects import NODES, SPEC, VERSIONS, Inspects, load, of_another_spec
 from tests.unit.commands.inspects.respell import respelled
 
@@ -62,6 +62,7 @@ def test_one_made_by_hand_differs_in_what_nobody_gave_it(engine: Inspects) -> No
         "restart",
         "init",
         "stop_timeout",
+        "log",
         "labels",
     ]
 
@@ -219,6 +220,9 @@ CHANGES: list[tuple[str, Change]] = [
     ("init", lambda raw: raw["HostConfig"].pop("Init")),
     ("stop_timeout", config(StopTimeout=10)),
     ("stop_timeout", lambda raw: raw["Config"].pop("StopTimeout")),
+    ("log", host(LogConfig={"Type": "json-file", "Config": {"max-file": "3"}})),
+    ("log", host(LogConfig={"Type": "json-file", "Config": {"max-file": "3", "max-size": "1g"}})),
+    ("log", host(LogConfig={"Type": "journald", "Config": {}})),
     ("labels", no_label),
 ]
 #: What is more than wanted: drift unless the container was made from this very specification.
@@ -290,7 +294,23 @@ def test_what_an_unknown_image_may_have_set_is_no_drift(engine: Inspects) -> Non
 def test_a_variable_that_is_no_longer_set_falls_back_to_that_of_the_image(engine: Inspects) -> None:
     env("XPU_HOME", "XPU_HOME=/elsewhere")(engine.made)
     (found,) = drift(SPEC, of_another_spec(engine.made), image=engine.image)
-    assert (found.want, found.have) == ("/opt/xpu", "/elsewhere")
+    assert (found.want, found.have) == ("(that of the image)", HIDDEN)
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "db_password", "VLLM_API_KEY"])
+def test_a_secret_of_somebody_else_is_shown_by_its_name_alone(engine: Inspects, name: str) -> None:
+    engine.made["Config"]["Env"].append(f"{name}=sentinel")
+    raw = of_another_spec(engine.made)
+    named = replace(SPEC, env=(*SPEC.env, (name, "mine")))
+    for spec, want in ((SPEC, None), (named, "mine")):
+        (found,) = drift(spec, raw, image=engine.image)
+        assert (found.key, found.want, found.have) == (f"env.{name}", want, HIDDEN)
+
+
+def test_of_a_variable_that_the_settings_do_not_name_no_value_is_shown(engine: Inspects) -> None:
+    engine.made["Config"]["Env"].append("HARMLESS=sentinel")
+    (found,) = drift(SPEC, of_another_spec(engine.made), image=engine.image)
+    assert (found.key, found.have) == ("env.HARMLESS", HIDDEN)
 
 
 def test_a_runtime_that_is_wanted(engine: Inspects) -> None:

@@ -14,18 +14,14 @@ from klops.actions.own.records import Recreation
 from klops.commands.docker import Container
 from klops.errors import TaskFailed
 
-#: States in which processes of a container live.
-_ALIVE = ("running", "restarting", "paused")
-
 
 def absent(view: View, host: HostView, record: Recreation | None) -> Plan:
     """Remove what klops made, with what a lost recreation has left of it; let go of what it adopted."""
     settings, container = view.settings, host.container
     steps: tuple[Step, ...] = ()
     if container is not None and host.made:
-        alive = container.state in _ALIVE
         prefix, grace = hostreads.docker_prefix(settings), int(settings.container.stop_timeout)
-        steps = (Remove(prefix, container.name, container.id, alive, grace),)
+        steps = (Remove(prefix, container.name, container.id, not container.at_rest, grace),)
     elif container is not None and record is None:
         return adopt.let_go(view, host) if host.adopted else Plan(failure=_foreign(container))
     if record is not None:

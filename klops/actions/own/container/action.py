@@ -18,14 +18,17 @@ from klops.errors import KlopsError
 
 
 class ContainerParams(Params):
-    """``state``: present (made if need be, and running) or absent (stopped and removed).
+    """``state``: present (made if need be, and running), absent (stopped and removed), or settled.
+
+    ``settled``: what a lost run has left of making it anew is finished, or the old one put back; else nothing
+    is done. The other two see to that as well, but tasks before them may need what was put aside.
 
     ``recreate``: whether one that differs from the settings is made anew (allow) or that is only told
     (report); None: as the settings say. The settings alone never lead to a new container in place of one that
-    klops has not adopted so far.
+    klops didn't make.
     """
 
-    state: Literal["present", "absent"] = "present"
+    state: Literal["present", "absent", "settled"] = "present"
     recreate: Literal["report", "allow"] | None = None
 
 
@@ -42,6 +45,7 @@ class ContainerAction(Action[ContainerParams]):
         if params.state == "present":
             reads += [*hostreads.cards(settings), *hostreads.image(settings), *adopt.reads(settings)]
             reads += [hostreads.unit_state(settings, name) for name in settings.services]
+            reads.append(hostreads.run_folder(settings))
         return Probe(reads=tuple(reads))
 
     def plan(self, params: ContainerParams, view: View, seen: Seen) -> Plan:
@@ -49,24 +53,31 @@ class ContainerAction(Action[ContainerParams]):
         settings, replies = view.settings, seen.replies
         host = hostview.look(replies, settings)
         trouble = host.trouble()
-        if trouble is not None:
+        if trouble is not None and params.state != "settled":
             return Plan(failure=trouble)
         try:
             record = records.parse_recreation(hostview.reply(replies, hostreads.RECREATION))
         except KlopsError as error:
             return Plan(failure=error)
+        if params.state == "settled":
+            if record is None:
+                # whatever else is wrong with the host is for klops.preflight to tell, all of it at once
+                return Plan(message="no recreation was lost")
+            if trouble is not None:
+                return Plan(failure=trouble)
         if params.state == "absent":
             return absent(view, host, record)
         if record is not None:
             unknown = "what is left to do then depends on how that ends" if view.check else ""
-            return Plan(steps=(Settle(settings, record, params.recreate),), unknown=unknown)
+            alone = params.state == "settled"
+            return Plan(steps=(Settle(settings, record, params.recreate, alone),), unknown=unknown)
         return present(view, host, replies, recreate=params.recreate)
 
     def apply(self, plan: Plan, ctx: Context) -> dict[str, Any]:
         """Carry the steps out; where a lost recreation was settled, look again and do what then is left."""
         result = super().apply(plan, ctx)
         for step in plan.steps:
-            if isinstance(step, Settle):
+            if isinstance(step, Settle) and not step.alone:
                 params = ContainerParams(recreate=step.recreate)
                 replies = ctx.remote.read(self.probe(params, ctx.view).reads)
                 again = self.plan(params, ctx.view, Seen(replies))

@@ -1,4 +1,4 @@
-"""Adoption: a container that klops didn't make, and runs units in. Pure, but for :func:`supervise`.
+"""Adoption: a container that klops didn't make, and runs units in. Pure.
 
 Its writable layer holds somebody's work, so it is never replaced, removed or stopped here. All that is put
 into it lies below klops' root there; what keeps the units running is started beside its main process.
@@ -7,6 +7,7 @@ into it lies below klops' root there; what keeps the units running is started be
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,11 @@ from klops.actions.own.container.adopt_steps import (
     Forget,
     PlaceAgent,
     Record,
-    Supervise,
-    supervise,
 )
 from klops.actions.own.container.differences import differences as all_differences
 from klops.actions.own.container.steps import Start
 from klops.actions.own.desired import INSIDE, container_spec, devices
+from klops.actions.own.supervision import Supervise
 from klops.commands import drift, fit
 from klops.commands.containerspec import size_in_bytes
 from klops.commands.docker import Container
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from klops.commands.drift import Drift
     from klops.inventory.settings import Settings
 
-__all__ = ["differences", "let_go", "plan", "reads", "supervise", "unfit", "weaker"]
-
-#: States of a container that ``docker start`` leads out of.
-_STARTABLE = ("created", "exited")
 #: Nodes as the runtimes of these cards look for them.
 _USUAL = re.compile(rf"{INSIDE}/xpu(\d+|ctrl)\Z")
 
@@ -95,10 +91,12 @@ def plan(view: View, host: hostview.HostView, replies: Replies) -> Plan:
         return Plan(failure=failure)
     prefix, digest = hostreads.docker_prefix(settings), agentpackage.build().digest
     steps: list[Step] = []
-    if container.state in _STARTABLE:
+    if container.startable:
         steps.append(Start(prefix, container.name, container.id, container.state))
-    if not host.adopted:
-        steps.append(CheckInside(prefix, container.name, container.id, settings.container.python))
+    if not host.adopted or (host.running and host.agent is None):
+        # an agent that doesn't answer may have lost its interpreter to a setting
+        python, started = settings.container.python, container.startable
+        steps.append(CheckInside(prefix, container.name, container.id, python, started))
     shared = fit.shares_root(container.raw, settings.root)
     if not shared and (not host.running or (host.agent or {}).get("agent") != digest):
         in_use = str(((host.agent or {}).get("supervisor") or {}).get("agent") or "")
@@ -125,14 +123,20 @@ def let_go(view: View, host: hostview.HostView) -> Plan:
     if not host.at_rest and host.agent is None:
         return Plan(failure=host.silent_agent())
     steps: list[Step] = []
-    if host.running and host.supervised:
-        steps.append(EndSupervisor(settings))
+    active = tuple(name for name, unit in host.units.items() if _active(unit))
+    if host.running and (host.supervised or active):
+        steps.append(EndSupervisor(settings, active))
     steps.append(Forget(settings.root, container.name, container.id))
     stays = (
         f"the container {container.name} ({container.id[:12]}) stays, {container.state} as it is: klops did "
         f"not make it. What klops put into it lies below {settings.root} there"
     )
     return Plan(steps=tuple(steps), warnings=(stays,))
+
+
+def _active(unit: Mapping[str, Any]) -> bool:
+    """Whether something of a unit lives, or is about to."""
+    return bool(unit.get("lineage")) or unit.get("state") not in ("stopped", "failed")
 
 
 def _result(container: Container, found: list[Drift]) -> dict[str, Any]:

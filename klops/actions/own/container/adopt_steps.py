@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
-from klops.actions.own import hostreads, records
+from klops.actions.own import records
 from klops.actions.own.agent import FOLDERS
-from klops.actions.own.container.steps import WaitAgent
+from klops.actions.own.agentverbs import quit_beside
+from klops.actions.own.container.engine import LIMIT, Engine
 from klops.actions.own.image import python
-from klops.actions.own.services.steps import answer
+from klops.actions.own.services.steps import Verb
+from klops.actions.own.services.stop import stop_timeout
+from klops.actions.own.supervision import supervise
 from klops.commands import docker
-from klops.commands.agent import hold, package_path
+from klops.commands.agent import package_path
 from klops.errors import AgentError, TaskFailed
 from klops.remote import agentpackage
-from klops.remote.container import ContainerRemote
 from klops.remote.whoami import user
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
-    from klops.remote.base import Remote
 
-#: Seconds that the supervisor may take to end all units and itself.
-_QUIT_TIMEOUT = 180.0
-#: Lines of the launcher's output that an error shows.
-_TAIL = 20
+#: What the agent says where nobody answers to the socket of its supervisor.
+_NO_SUPERVISOR = "no-supervisor"
 
 #: ``sh -c MAKE sh MODE PATH ...``: folders that are missing, with their modes whatever the umask.
 _MAKE = (
@@ -45,33 +43,6 @@ done
 """
 
 
-def launcher_log(root: str) -> str:
-    """What the launcher and the supervisor of an adopted container say."""
-    return f"{root}/log/launcher.log"
-
-
-def supervise(ctx: Context, settings: Settings) -> Mapping[str, Any]:
-    """Start the supervisor beside the main process, and wait until it answers. Returns what it is.
-
-    One that is at work already stays: of two the second leaves. Raises AgentError with what it said, and
-    CommandFailed when it can't be started at all.
-    """
-    prefix, wanted = hostreads.docker_prefix(settings), settings.container
-    inside = ContainerRemote(ctx.remote, prefix, wanted.name)
-    log = launcher_log(settings.root)
-    inside.launch(hold(wanted.python, settings.root, beside=True), log=log)
-    try:
-        return WaitAgent(settings).carry_out(ctx)
-    except AgentError as error:
-        raise AgentError(error.message + _tail(inside, log), hint=error.hint, code=error.code) from error
-
-
-def _tail(inside: Remote, log: str) -> str:
-    """The end of a log of the container as a piece of a message; "" when there is none."""
-    said = inside.run(["tail", "-n", str(_TAIL), log], check=False).text.strip()
-    return f"\nlast lines of {log}:\n{said}" if said else ""
-
-
 @dataclass(frozen=True)
 class CheckInside(Step):
     """Ask whether the interpreter of the settings is one that klops and vLLM can use."""
@@ -82,18 +53,28 @@ class CheckInside(Step):
     name: str
     id: str
     python: str
+    #: whether the step before this one has started it
+    started: bool = False
 
     def change(self) -> Change:
         """The interpreter and the container."""
         return Change(f"check {self.python} of container {self.name}")
 
     def carry_out(self, ctx: Context) -> None:
-        """Before anything is written there. Raises what :func:`klops.actions.own.image.python.judge` says."""
+        """Before anything is written there. Raises what :func:`klops.actions.own.image.python.judge` says.
+
+        A container that did not run is stopped again then: it is somebody else's.
+        """
         argv = docker.execute(self.docker, self.id, self.python, *python.ARGS)
         done = ctx.remote.run(argv, check=False)
         where = f"the container {self.name}"
         error = python.judge(done.rc, done.text, done.error_text, python=self.python, where=where)
         if error is not None:
+            if self.started:
+                engine = Engine(ctx, self.docker)
+                old = engine.find(self.id)
+                grace = old.stop_timeout if old is not None else docker.STOP_TIMEOUT
+                engine.ask(docker.stop(self.docker, self.id, grace), self.id, grace + LIMIT)
             raise error
 
 
@@ -156,25 +137,15 @@ class Record(Step):
 
 
 @dataclass(frozen=True)
-class Supervise(Step):
-    """Start the agent's supervisor beside the container's main process."""
-
-    settings: Settings
-
-    def change(self) -> Change:
-        """What is started where."""
-        return Change(f"start the agent's supervisor in container {self.settings.container.name}")
-
-    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """Start it and wait for it."""
-        return supervise(ctx, self.settings)
-
-
-@dataclass(frozen=True)
 class EndSupervisor(Step):
-    """Have the supervisor end its units and itself; what is desired of them stays on record."""
+    """Have the supervisor end its units and itself; what is desired of them stays on record.
+
+    One that is the container's main process can't leave it: it only has its units stop.
+    """
 
     settings: Settings
+    #: units that don't rest
+    units: tuple[str, ...] = ()
 
     def change(self) -> Change:
         """What ends where."""
@@ -183,8 +154,22 @@ class EndSupervisor(Step):
     def carry_out(self, ctx: Context) -> None:
         """Ask for it; the agent answers when nothing of it lives."""
         ctx.progress(Progress("ending the supervisor"))
-        done = ctx.remote.run(hostreads.agent_argv(self.settings, "quit"), check=False, timeout=_QUIT_TIMEOUT)
-        answer(done, "the supervisor could not be ended")
+        try:
+            ended = quit_beside(ctx, self.settings)
+        except AgentError as error:
+            if error.code != _NO_SUPERVISOR:
+                raise
+            # processes of units live that nobody looks after: a supervisor takes them up, and ends them
+            supervise(ctx, self.settings)
+            ended = quit_beside(ctx, self.settings)
+        if ended:
+            return
+        for name in self.units:
+            Verb(self.settings, "stop", name, "", stop_timeout(self.settings, name)).carry_out(ctx)
+        ctx.warn(
+            f"the agent's supervisor is the main process of container {self.settings.container.name}, so it "
+            "stays there, with no unit running"
+        )
 
 
 @dataclass(frozen=True)

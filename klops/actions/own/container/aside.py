@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from klops.actions.base import Context, Progress
 from klops.actions.own import hostreads, hostview, records
-from klops.actions.own.container import adopt
+from klops.actions.own.agentverbs import MARGIN, answer, quit_beside
 from klops.actions.own.container.calm import calm
 from klops.actions.own.container.engine import LIMIT, Engine, described, not_started, said
 from klops.actions.own.container.making import remove_new
-from klops.actions.own.container.steps import WaitAgent
 from klops.actions.own.records import Recreation
-from klops.actions.own.services.steps import MARGIN, answer
 from klops.actions.own.services.stop import stop_timeout
+from klops.actions.own.supervision import WaitAgent, supervise
 from klops.commands import docker
 from klops.commands.containerspec import RUN_LABEL
-from klops.commands.docker import Container
-from klops.errors import AgentError, Interrupted, TaskFailed
+from klops.commands.docker import Container, Image
+from klops.errors import AgentError, Interrupted, KlopsError, LockHeld, TaskFailed
+from klops.remote.lock import read_lock
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
 
 #: What the agent says where nothing was kept: it could not be asked before the old container was stopped.
 _NOTHING_KEPT = "nothing-kept"
-#: Seconds that the agent's ``quit`` takes at most by itself.
-_QUIT = 150.0
+#: Seconds for which a container is seen to end whose supervisor couldn't be ended.
+_ENDING = 5.0
+_PAUSE = 0.2
 
 
 def aside_name(container: Container) -> str:
     """What a container is called while another one has its name."""
-    return f"{container.name}.before-{container.id[:12]}"
+    return records.aside_name(container.name, container.id)
 
 
 def committed_name(container: Container) -> str:
@@ -71,7 +73,7 @@ class Aside:
             self.stop()
         if commit:
             self.ctx.progress(Progress(f"keeping what was written in it as image {commit}"))
-            argv = docker.commit(prefix, record.id, commit)
+            argv = docker.commit(prefix, record.id, commit, self._like())
             # as many bytes as were written in it: minutes for a large one
             engine.must(argv, record.id, f"{what} kept as an image", 10 * LIMIT)
         engine.must(docker.restart_policy(prefix, record.id, "no"), record.id, f"{what} kept from starting")
@@ -120,7 +122,7 @@ class Aside:
         if started.rc:
             raise not_started(f"container {record.name} does not start", said(started), "container-start")
         if self._adopted():
-            adopt.supervise(self.ctx, self.settings)
+            supervise(self.ctx, self.settings)
         elif record.units:
             WaitAgent(self.settings).carry_out(self.ctx)
         if record.units:
@@ -134,16 +136,22 @@ class Aside:
         self.drop()
 
     def drop(self) -> None:
-        """Remove the record."""
-        self._remove(records.recreation_path(self.settings.root))
+        """Remove the record, and what was kept beside it: there are secrets in that."""
+        root = self.settings.root
+        self._remove(records.kept_path(root), records.recreation_path(root))
 
     def finish(self) -> None:
-        """The new container serves: remove the old one, or say where it is kept."""
+        """The new container serves: remove the old one, or say where it is kept.
+
+        Raises :class:`LockHeld` where somebody else may be about to put the old one back.
+        """
         record = self.record
+        self._sure()
         if record.adopted:
             self.ctx.warn(
                 f"the old container, not one of klops, is kept, stopped: {record.aside} "
-                f"({record.id[:12]}); when nothing in it is needed: docker rm {record.aside}"
+                f"({record.id[:12]}). docker container prune would take it with all that was written in "
+                f"it; when nothing of that is needed: docker rm {record.aside}"
             )
             if self._adopted():
                 self._remove(records.adoption_path(self.settings.root))
@@ -166,6 +174,18 @@ class Aside:
                 hint=f"docker rm {record.aside}",
             )
 
+    def _sure(self) -> None:
+        """Look at the lock itself: what was said of it last may be older than a renewal."""
+        self.ctx.still_ours()
+        found = read_lock(self.ctx.remote.read((hostreads.lock(self.settings),))[hostreads.LOCK])
+        if found is None or found.run != self.ctx.view.run:
+            host, record = self.ctx.view.host, self.record
+            raise LockHeld(
+                f"{host}: the lock was lost while container {record.name} was made anew; the old one is "
+                f"still there as {record.aside}",
+                hint=f"klops lock status {host} shows who has it; the next klops up completes this",
+            )
+
     def _adopted(self) -> bool:
         """Whether the old container is the one on record as adopted."""
         reads = (hostreads.adopted(self.settings),)
@@ -176,14 +196,34 @@ class Aside:
         record, engine = self.record, self.engine
         what = f"the old container {record.name} could not be stopped"
         grace = int(self.settings.container.stop_timeout)
-        if record.adopted:
-            if self._adopted():
-                # in a container of klops docker stop reaches the supervisor, which does the same
-                self._verb("quit", _QUIT + MARGIN)
+        # in a container of klops docker stop reaches the supervisor, which does the same
+        if record.adopted and (not self._adopted() or self._quit()):
             old = engine.find(record.id)
             # what is left there is not klops', and has the time that its maker gave it
             grace = old.stop_timeout if old is not None else 0
         engine.must(docker.stop(engine.prefix, record.id, grace), record.id, what, grace + LIMIT)
+
+    def _quit(self) -> bool:
+        """End its supervisor, or see the container end: the engine may be stopping it for a lost run."""
+        try:
+            return quit_beside(self.ctx, self.settings)
+        except AgentError:
+            deadline = time.monotonic() + _ENDING
+            while (old := self.engine.find(self.record.id)) is not None and not old.at_rest:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE)
+        return True
+
+    def _like(self) -> Image | None:
+        """The image whose command one of the old container has; None for its own: klops' is of no use there.
+
+        What somebody else's container runs is their own choice.
+        """
+        if self.record.adopted:
+            return None
+        reply = self.ctx.remote.read((hostreads.container_image(self.settings),))[hostreads.CONTAINER_IMAGE]
+        return docker.parse_image(reply.text) or Image("")
 
     def _clear(self, engine: Engine) -> None:
         """Take away what has the name, if that is what this recreation has made."""
@@ -194,6 +234,7 @@ class Aside:
             raise TaskFailed(
                 f"the name {record.name} was taken by another container: {described(holder)}",
                 code="container-conflict",
+                hint=f"docker rename {record.name} {record.name}.other frees the name",
             )
         # else they would come up in the old container as the settings of the new one want them
         for name in record.units if holder.state == "running" else ():
@@ -202,12 +243,14 @@ class Aside:
         remove_new(engine, holder.id, int(self.settings.container.stop_timeout))
 
     def _verb(self, name: str, timeout: float, *args: str) -> None:
+        self.ctx.still_ours()
         argv = hostreads.agent_argv(self.settings, name, *args)
         done = self.ctx.remote.run(argv, check=False, timeout=timeout)
         answer(done, f"the agent's {' '.join((name, *args))}")
 
-    def _remove(self, path: str) -> None:
-        self.ctx.remote.run(["rm", "-f", "--", path])
+    def _remove(self, *paths: str) -> None:
+        self.ctx.still_ours()
+        self.ctx.remote.run(["rm", "-f", "--", *paths])
 
 
 @contextlib.contextmanager
@@ -219,9 +262,10 @@ def _if_kept() -> Iterator[None]:
             raise
 
 
-def by_hand(record: Recreation) -> str:
-    """The commands that put the old container back, for a hint."""
+def way_back(record: Recreation, host: str, error: KlopsError) -> str:
+    """What puts the old container back where klops couldn't for that error, for a hint."""
+    first = f"{error.hint}; then " if error.hint else ""
     return (
-        f"docker rename {record.aside} {record.name}; "
+        f"{first}klops up {host} tries it again; by hand: docker rename {record.aside} {record.name}; "
         f"docker update --restart {record.restart} {record.name}; docker start {record.name}"
     )

@@ -52,9 +52,11 @@ class Engine:
     def ask(self, argv: Sequence[str], container: str, limit: float = LIMIT) -> Completed:
         """Run one docker command about ``container``; a refusal is the caller's to judge.
 
+        Raises :class:`LockHeld`, and does nothing, when the lock was lost: whoever has it now may be at work.
         Raises :class:`DockerUnavailable` where no engine answers, and (``docker-hangs``) where it gives no
         answer in time: the client is ended then, and what became of the container is looked at again.
         """
+        self.ctx.still_ours()
         try:
             done = self.ctx.remote.run(argv, check=False, timeout=limit)
         except CommandTimeout as error:
@@ -79,7 +81,7 @@ class Engine:
             text = f"docker inspect {container} gave no answer within {LOOK:g} s"
             raise _hanging(text) from error
         if reply.ok:
-            return docker.parse_inspect(reply.text)
+            return docker.parse_inspect(reply.text, container)
         if docker.no_such_container(reply.error_text):
             return None
         if docker.no_engine(reply.error_text):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from klops.actions.base import Context
 from klops.actions.own.container.calm import calm
 from klops.actions.own.container.engine import Engine, described, not_started, said
-from klops.actions.own.container.steps import WaitAgent
+from klops.actions.own.supervision import WaitAgent
 from klops.commands import docker
 from klops.commands.containerspec import RUN_LABEL, ContainerSpec
 from klops.commands.docker import Container
@@ -20,6 +20,7 @@ from klops.errors import (
     HostUnreachable,
     Interrupted,
     KlopsError,
+    LockHeld,
     TaskFailed,
 )
 
@@ -39,8 +40,8 @@ def make(ctx: Context, spec: ContainerSpec, settings: Settings, prefix: tuple[st
     """Create a container, start it, and wait for its agent; returns its id and what the agent tells.
 
     Whatever goes wrong, an interrupt too, what was just made is removed again: it holds nobody's work yet,
-    and left behind it would stand in the way of the next try. Only when the host is gone nobody can do that;
-    the label of the run then tells whose it is.
+    and left behind it would stand in the way of the next try. Only when the host is gone nobody can do that,
+    and when the lock was lost nobody may; the label of the run then tells whose it is.
     """
     run, identity = ctx.view.run, ""
     engine = Engine(ctx, prefix)
@@ -50,7 +51,7 @@ def make(ctx: Context, spec: ContainerSpec, settings: Settings, prefix: tuple[st
         if started.rc != 0:
             raise not_started(f"container {spec.name} was made but did not start", said(started))
         about: Mapping[str, Any] = WaitAgent(settings).carry_out(ctx)
-    except HostUnreachable:
+    except (HostUnreachable, LockHeld):
         raise
     except KlopsError as error:
         # an answer says what there is; without one the engine may still be at it

@@ -11,25 +11,26 @@ from klops.actions.own.container import adopt
 from klops.actions.own.container.create import Create
 from klops.actions.own.container.differences import differences
 from klops.actions.own.container.recreate import Recreate
-from klops.actions.own.container.steps import Start, WaitAgent
+from klops.actions.own.container.steps import Start
 from klops.actions.own.desired import container_spec
 from klops.actions.own.hostview import HostView
+from klops.actions.own.image.arrival import may_replace
 from klops.actions.own.image.python import CheckPython
+from klops.actions.own.supervision import WaitAgent
 from klops.commands.containerspec import ContainerSpec
 from klops.commands.docker import Container
 from klops.commands.drift import Drift
 from klops.errors import TaskFailed
 from klops.remote.base import Replies
+from klops.remote.reads import ABSENT
 from klops.remote.rootreads import plain
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
 
-#: States of a container that ``docker start`` leads out of.
-_STARTABLE = ("created", "exited")
-#: States in which its processes live, or are about to.
-_ALIVE = ("running", "restarting")
 _MOVED = "image_id"
+#: States of a unit that serves, or is on the way to it.
+_WELL = ("starting", "ready")
 
 
 def present(view: View, host: HostView, replies: Replies, *, recreate: str | None) -> Plan:
@@ -43,21 +44,32 @@ def present(view: View, host: HostView, replies: Replies, *, recreate: str | Non
         prefix = hostreads.docker_prefix(view.settings)
         steps = (CheckPython(prefix, spec), Create(prefix, spec, view.settings))
         return Plan(steps=steps, result=_result("", spec, []))
-    if container.state not in (*_STARTABLE, *_ALIVE):
+    if not (container.startable or container.up):
         return Plan(failure=_stuck(container, view.host))
-    allowed = (recreate or view.settings.container.recreate) == "allow"
+    allowed = may_replace(view.settings, host, recreate)
     if host.made:
         return _made(view, host, container, replies, allowed)
+    plan = adopt.plan(view, host, replies)
+    if not allowed or (plan.failure is not None and not host.adopted):
+        return plan
+    found = _leading(adopt.differences(view.settings, host, replies), view.settings)
+    why = [*map(str, found), *_lost_nodes(host)]
+    if not why:
+        return plan
     if not host.adopted:
-        # what klops has nothing to do with so far is only stopped by the word of whoever starts this run
-        allowed = recreate == "allow"
-    why = [*map(str, _leading(adopt.differences(view.settings, host, replies), view.settings))]
-    if recreate == "allow":
-        # a restart cures that too, and leaves what is adopted in its place: nothing to do unasked
-        why += _lost_nodes(host)
-    if allowed and why:
-        return _anew(view, host, container, replies, why)
-    return adopt.plan(view, host, replies)
+        return Plan(failure=_foreign(container, view.host, why))
+    return _anew(view, host, container, replies, why)
+
+
+def _foreign(container: Container, host: str, why: Sequence[str]) -> TaskFailed:
+    """It may be at somebody's work, and nothing is known of what that is."""
+    return TaskFailed(
+        f"the container {container.name} ({container.id[:12]}, {container.image}) was neither made nor "
+        f"adopted by klops, so it is not stopped and made anew; it differs: {'; '.join(why)}",
+        code="container-foreign",
+        hint=f"nothing was changed. klops up {host} without --recreate adopts it as it is; "
+        "docker rename gives its name to a new one",
+    )
 
 
 def _made(view: View, host: HostView, container: Container, replies: Replies, allowed: bool) -> Plan:
@@ -73,7 +85,7 @@ def _made(view: View, host: HostView, container: Container, replies: Replies, al
     if failure is not None:
         return Plan(failure=failure, warnings=warnings)
     prefix, result = hostreads.docker_prefix(settings), _result(container.id, spec, found)
-    if container.state in _STARTABLE:
+    if container.startable:
         start = Start(prefix, container.name, container.id, container.state)
         return Plan(steps=(start, WaitAgent(settings)), result=result, warnings=warnings)
     steps: tuple[Step, ...] = () if host.supervised else (WaitAgent(settings),)
@@ -106,6 +118,7 @@ def _anew(view: View, host: HostView, container: Container, replies: Replies, wh
             )
         )
     prefix = hostreads.docker_prefix(settings)
+    states = _wanted_units(settings, host, container, replies)
     anew = Recreate(
         prefix,
         spec,
@@ -113,20 +126,44 @@ def _anew(view: View, host: HostView, container: Container, replies: Replies, wh
         container,
         made=host.made,
         answers=host.running and host.agent is not None,
-        units=_wanted_units(settings, host, replies),
+        units=tuple(states),
+        well=tuple(name for name, state in states.items() if state in _WELL),
         why=tuple(why),
     )
     return Plan(steps=(CheckPython(prefix, spec), anew), result=_result("", spec, []))
 
 
-def _wanted_units(settings: Settings, host: HostView, replies: Replies) -> tuple[str, ...]:
-    """Units that are wanted running: as the agent says, or as the files where it can't be asked."""
+def _wanted_units(
+    settings: Settings, host: HostView, container: Container, replies: Replies
+) -> dict[str, object]:
+    """State of the units that are wanted running: as the agent says, or the files where it can't be asked.
+
+    Raises :class:`TaskFailed` for one that can't be read: with nothing to wait for, any container would do.
+    """
     known: dict[str, Mapping[str, object]] = dict(host.units)
     if host.agent is None:
         for name in settings.services:
-            state = plain(hostview.reply(replies, f"state:{name}")).json()
-            known[name] = state if isinstance(state, Mapping) else {}
-    return tuple(sorted(name for name, unit in known.items() if unit.get("desired") == "running"))
+            known[name] = _on_record(settings, container, name, replies)
+    return {
+        name: known[name].get("state") for name in sorted(known) if known[name].get("desired") == "running"
+    }
+
+
+def _on_record(settings: Settings, container: Container, name: str, replies: Replies) -> Mapping[str, object]:
+    # a file in a folder that may not be looked into is as absent as one that isn't there
+    answer = plain(hostview.reply(replies, f"state:{name}"))
+    if answer.rc == ABSENT and plain(hostview.reply(replies, hostreads.RUN_FOLDER)).ok:
+        return {}
+    state = answer.json() if answer.ok else None
+    if isinstance(state, Mapping):
+        return state
+    raise TaskFailed(
+        f"container {container.name} is {container.state}, its agent does not answer, and "
+        f"{settings.root}/run/{name}.state.json can't be read: which services have to serve in a new one?",
+        code="unit-unseen",
+        hint=f"nothing was changed. docker restart {container.name} brings the agent back where that can be; "
+        "root may read the file: become: true",
+    )
 
 
 def _leading(found: Sequence[Drift], settings: Settings) -> list[Drift]:

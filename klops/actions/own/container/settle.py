@@ -9,26 +9,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from klops.actions.base import Change, Context, Step
 from klops.actions.own import hostreads, hostview, records
-from klops.actions.own.container.aside import Aside, by_hand
+from klops.actions.own.container.aside import Aside, way_back
 from klops.actions.own.container.calm import calm
 from klops.actions.own.hostview import HostView
 from klops.actions.own.records import Recreation
 from klops.commands.containerspec import RUN_LABEL
-from klops.errors import AgentError, HostUnreachable, KlopsError, TaskFailed
+from klops.errors import AgentError, HostUnreachable, KlopsError, LockHeld, TaskFailed
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
 
 
 def replaced(host: HostView, record: Recreation, settings: Settings) -> bool:
-    """Whether the new container of that recreation is there and all its units are ready."""
+    """Whether the new container of that recreation is there and has proved itself: its units are ready.
+
+    One that has nothing to prove, as no unit was wanted or none is in the settings any more, hasn't.
+    """
     container = host.container
     if container is None or container.id == record.id or not host.supervised:
         return False
     if container.labels.get(RUN_LABEL) != record.run:
         return False
     names = [name for name in record.units if name in settings.services]
-    return all((host.units.get(name) or {}).get("state") == "ready" for name in names)
+    return bool(names) and all((host.units.get(name) or {}).get("state") == "ready" for name in names)
 
 
 def _half_stopped(host: HostView, record: Recreation) -> bool:
@@ -47,6 +50,8 @@ class Settle(Step):
     record: Recreation
     #: whether what is looked at afterwards may be made anew, as the task says
     recreate: Literal["report", "allow"] | None = None
+    #: whether nothing is looked at afterwards: that is all that was asked for
+    alone: bool = False
 
     def change(self) -> Change:
         """Whose it was."""
@@ -78,32 +83,32 @@ class Settle(Step):
                 aside.finish()
                 ctx.warn(f"the container that run {record.run} made anew serves, so it stays")
                 return {"settled": "new"}
-            self._back(aside, host)
+            self._back(aside, host, ctx.view.host)
         ctx.warn(f"run {record.run} was lost while it made container {record.name} anew; the old one is back")
         return {"settled": "old"}
 
-    def _back(self, aside: Aside, host: HostView) -> None:
+    def _back(self, aside: Aside, host: HostView, name: str) -> None:
         """Put the old one back. That its units start is for what follows in the run to see to."""
         record = aside.record
         try:
             if _half_stopped(host, record):
                 aside.stop()
             aside.give_back()
-        except HostUnreachable:
+        except (HostUnreachable, LockHeld):
             raise
         except KlopsError as error:
             raise TaskFailed(
                 f"run {record.run} was lost while it made container {record.name} anew, and the old one "
                 f"could not be put back: {error.message}",
                 code="recreate-failed",
-                hint=f"by hand: {by_hand(record)}; when it is of no use any more: rm "
+                hint=f"{way_back(record, name, error)}; when it is of no use any more: rm "
                 f"{records.recreation_path(self.settings.root)}",
             ) from error
         try:
             aside.revive()
             if record.ran and record.units:
                 aside.forget()
-        except HostUnreachable:
+        except (HostUnreachable, LockHeld):
             raise
         except KlopsError as error:
             aside.ctx.warn(f"the old container {record.name} is back, but: {error.message}")

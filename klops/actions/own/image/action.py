@@ -40,7 +40,7 @@ class ImageAction(Action[ImageParams]):
         if trouble is not None:
             return Plan(failure=trouble)
         there = host.container is not None
-        recreate = (params.recreate or settings.container.recreate) == "allow"
+        recreate = arrival.may_replace(settings, host, params.recreate)
         coming = arrival.coming(settings, seen.replies, there=there, recreate=recreate)
         image = settings.container.image or ""
         if coming.why is not None and not there:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from klops.actions.own import hostreads
-from klops.actions.own.hostview import reply
+from klops.actions.own.hostview import HostView, reply
 from klops.commands import images, listing
 from klops.commands.mounts import Space, parse_df
 from klops.errors import TaskFailed
@@ -77,6 +77,14 @@ def reads(settings: Settings) -> tuple[Read, ...]:
     archive = (ImageArchiveRead(ARCHIVE, path),) if path else ()
     room = DockerDiskRead(DISK, hostreads.docker_prefix(settings))
     return (*hostreads.image(settings), *archive, room)
+
+
+def may_replace(settings: Settings, host: HostView, word: str | None) -> bool:
+    """Whether another container may be made in place of the one that is there.
+
+    ``word``: what this run says of it. The settings alone speak only of what klops made.
+    """
+    return (word or (settings.container.recreate if host.made else "report")) == "allow"
 
 
 def coming(settings: Settings, replies: Replies, *, there: bool, recreate: bool) -> Coming:

@@ -2,7 +2,8 @@
 
 Docker says little to what is no terminal: nothing at all while it reads an archive, one line a layer while it
 pulls. So a shell beside it prints, again and again, how far the archive has been read, and how much room is
-left on docker's disk: that moves as long as anything arrives.
+left on docker's disk. Others write there too: only much less of it is a sign that something arrives, and
+while there is no better one the engine itself is asked whether it still answers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from klops.actions.base import Context
-from klops.errors import Interrupted, TaskFailed
+from klops.commands import docker
+from klops.errors import CommandTimeout, DockerUnavailable, Interrupted, KlopsError, TaskFailed
 
-#: Seconds without a line of docker's and without a change beside it, after which a command is given up: more
-#: than checking the digest of the largest layer takes.
+#: Seconds without any sign of life after which a command is given up: more than checking the digest of the
+#: largest layer takes.
 STALLED = 600.0
+#: Bytes by which the room on docker's disk must get less to be such a sign.
+WRITTEN = 64 * 1024**2
+#: Seconds with no other sign than that, after which a command is given up: the largest layer, slowly pulled.
+LONGEST = 6 * 3600.0
+#: Seconds with no other sign until the engine is asked, and between two questions; the answers that have to
+#: stay away one after the other, and the seconds that each may take.
+ASK, SILENT, ANSWER = 120.0, 2, 14.0
 #: How a line begins that the shell prints, and not docker.
 BESIDE = "@@klops-image "
 
@@ -82,21 +91,49 @@ class _Watch:
     followed: Followed
     on_line: Callable[[str], None]
     on_beside: Callable[[int, int], None]
+    #: whether the engine answers
+    answers: Callable[[], bool]
     _rest: bytes = b""
-    _seen: str = ""
+    _position: int = 0
+    #: the most room that there was since it last got less
+    _free: int = 0
+    #: the last sign of life, and the last that is surely docker's
     _since: float = field(default_factory=time.monotonic)
+    _sure: float = field(default_factory=time.monotonic)
+    _asked: float = 0.0
+    _silent: int = 0
 
     def __call__(self, piece: bytes) -> None:
         *whole, self._rest = (self._rest + piece).split(b"\n")
         for line in whole:
             self._line(line.decode("utf-8", "replace").strip("\r"))
-        idle = time.monotonic() - self._since
+        now = time.monotonic()
+        if now - max(self._sure, self._asked) > ASK:
+            self._ask()
+        idle, vague = now - self._since, now - self._sure
         if idle > STALLED:
-            raise TaskFailed(
-                f"{self.what} was given up: nothing has moved for {idle:.0f} s",
-                code="image-stalled",
-                hint="journalctl -u docker on the host may tell more",
+            raise self._given_up(f"nothing has moved for {idle:.0f} s")
+        if vague > LONGEST:
+            raise self._given_up(f"for {vague:.0f} s docker has said nothing")
+
+    def _ask(self) -> None:
+        """Raises :class:`DockerUnavailable` when the engine has given no answer again and again."""
+        self._silent = 0 if self.answers() else self._silent + 1
+        self._asked = time.monotonic()
+        if self._silent >= SILENT:
+            raise DockerUnavailable(
+                f"{self.what} was given up: the docker engine hangs: `docker version` got no answer "
+                f"{self._silent} times",
+                code="docker-hangs",
+                hint="on the host: systemctl status docker; journalctl -u docker -n 100",
             )
+
+    def _given_up(self, why: str) -> TaskFailed:
+        return TaskFailed(
+            f"{self.what} was given up: {why}",
+            code="image-stalled",
+            hint="journalctl -u docker on the host may tell more",
+        )
 
     def _line(self, line: str) -> None:
         if not line.startswith(BESIDE):
@@ -104,35 +141,49 @@ class _Watch:
             self._moved()
             self.on_line(line)
             return
-        value = line[len(BESIDE) :].strip()
-        if value != self._seen:
-            self._seen = value
-            self._moved()
-        numbers = value.split()
+        numbers = line[len(BESIDE) :].split()
         if len(numbers) == 2 and all(map(str.isdigit, numbers)):
-            position, free = map(int, numbers)
-            self.on_beside(position, free * 1024)
+            position, free = int(numbers[0]), int(numbers[1]) * 1024
+            if position > self._position:
+                self._position = position
+                self._moved()
+            self._free = max(self._free, free)
+            if self._free - free >= WRITTEN:
+                self._free = free
+                self._since = time.monotonic()
+            self.on_beside(position, free)
 
     def _moved(self) -> None:
-        self._since = time.monotonic()
+        self._since = self._sure = time.monotonic()
+        self._silent = 0
 
 
 def follow(
     ctx: Context,
     argv: list[str],
     what: str,
+    prefix: tuple[str, ...],
     *,
     on_line: Callable[[str], None],
     on_beside: Callable[[int, int], None],
 ) -> Followed:
-    """Run one of the commands above to its end, however long that takes, as long as something moves.
+    """Run one of the commands above to its end, as long as something moves.
 
-    ``on_beside`` gets the bytes that have been read, and those that are free on docker's disk.
-
-    What raises in the middle (an interrupt, a stall) ends the command on the host.
+    ``prefix`` is how docker is called. ``on_beside`` gets the bytes that have been read, and those that are
+    free on docker's disk. What raises in the middle (an interrupt, a stall) ends the command on the host.
     """
     followed = Followed()
-    watch = _Watch(what, followed, on_line, on_beside)
+
+    def answers() -> bool:
+        try:
+            ctx.remote.clone().run(docker.version(prefix), timeout=ANSWER, check=False)
+        except (CommandTimeout, DockerUnavailable):
+            return False
+        except KlopsError:
+            return True  # the connection's fault: nothing is known of the engine
+        return True
+
+    watch = _Watch(what, followed, on_line, on_beside, answers)
     try:
         followed.rc = ctx.remote.stream(argv, on_stdout=watch, on_stderr=followed.errors.append)
     except Interrupted as error:

@@ -45,6 +45,7 @@ class LoadImage(Step):
             ctx,
             reading(images.load(self.docker), path, self.disk),
             f"loading {path}",
+            self.docker,
             on_line=lambda line: None,
             on_beside=read,
         )

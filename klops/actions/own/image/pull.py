@@ -60,6 +60,7 @@ class PullImage(Step):
             ctx,
             fetching(images.pull(self.docker, self.image), self.disk),
             f"pulling {self.image}",
+            self.docker,
             on_line=take,
             on_beside=look,
         )

@@ -48,7 +48,7 @@ def image_reads(settings: Settings) -> list[Read]:
 def image_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
     """An image is needed while there is no container, and when the one that is there goes."""
     there = host.container is not None
-    recreate = settings.container.recreate == "allow"
+    recreate = arrival.may_replace(settings, host, None)
     coming = arrival.coming(settings, replies, there=there, recreate=recreate)
     if coming.why is None:
         return []

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.container.adopt_steps import Supervise
 from klops.actions.own.desired import card_choice, identities, missing_secret, secrets, unit_spec
 from klops.actions.own.services.steps import StartUnit, Verb, spec_text
 from klops.actions.own.services.stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
 from klops.actions.own.services.wait import WaitReady
+from klops.actions.own.supervision import Supervise
 from klops.commands import pidmap
 from klops.commands.agent import secret_digest
 from klops.errors import KlopsError, TaskFailed
@@ -61,7 +61,8 @@ class ServicesAction(Action[ServicesParams]):
             # the processes of such a container nobody can tell about: unknown is not stopped
             silent = host.silent_agent()
             comes = view.check and params.state == "running"  # an earlier task would put the agent in place
-            return Plan(unknown=silent.message) if comes else Plan(failure=silent)
+            why = silent.message if host.ours else "the container has to be adopted first"
+            return Plan(unknown=why) if comes else Plan(failure=silent)
         absent = _absent(host, params, view.check, view.host)
         if absent is not None:
             return Plan(failure=absent)

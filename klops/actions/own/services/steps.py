@@ -9,36 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
+from klops.actions.own.agentverbs import MARGIN, answer
 from klops.actions.own.hostreads import agent_argv
 from klops.commands import docker
-from klops.errors import AgentError, TaskFailed
-from klops.remote.base import Completed
+from klops.errors import TaskFailed
 from klops.remote.rootreads import archive
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
-
-#: Seconds that a verb may take beside what it waits for.
-MARGIN = 90.0
-
-
-def answer(done: Completed, what: str) -> Mapping[str, Any]:
-    """What a verb said. Raises AgentError with the agent's own words when it failed."""
-    text = done.text
-    try:
-        said = json.loads(text[max(text.find("{"), 0) :])
-    except ValueError:
-        said = None
-    error = said.get("error") if isinstance(said, dict) else None
-    if done.rc != 0 and isinstance(error, dict):
-        code = str(error.get("code") or AgentError.code)
-        raise AgentError(f"{what}: {error.get('message')}", hint=str(error.get("hint") or ""), code=code)
-    if done.rc != 0 or not isinstance(said, dict):
-        lines = done.error_text.strip().splitlines() or text.strip().splitlines() or [f"status {done.rc}"]
-        raise AgentError(
-            f"{what}: {lines[-1]}", hint="docker logs of the container shows what its launcher said"
-        )
-    return said
 
 
 @dataclass(frozen=True)

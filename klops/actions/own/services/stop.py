@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Plan, Step
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.container.adopt_steps import Supervise
 from klops.actions.own.services.steps import CheckFree, RecordStopped, Verb, judge_holders
+from klops.actions.own.supervision import Supervise
 from klops.errors import TaskFailed
 from klops.remote.base import Replies
 from klops.remote.reads import ABSENT, Read

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
+from klops.actions.own.agentverbs import MARGIN
 from klops.actions.own.hostreads import agent_argv
-from klops.actions.own.services.steps import MARGIN
 from klops.errors import AgentError, HostUnreachable, Interrupted, TaskFailed
 
 if TYPE_CHECKING:
@@ -155,7 +155,9 @@ class WaitReady(Step):
         if rc == _FAILED and last:
             error = last.get("error")
             message = error.get("message") if isinstance(error, dict) else error
-            text = f"{self.unit} failed: {message or 'no reason was recorded'}"
+            # one that waits for its cards has not failed: the agent goes on with it
+            what = "can't be started yet" if last.get("state") == "backoff" else "failed"
+            text = f"{self.unit} {what}: {message or 'no reason was recorded'}"
             log = [str(line) for line in last.get("log") or ()][-_TAIL:]
             if log:
                 text += "\nits last lines:\n" + "\n".join(log)

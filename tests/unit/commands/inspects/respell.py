@@ -26,9 +26,9 @@ def respelled(draw: Draw, inspected: dict[str, Any]) -> tuple[dict[str, Any], di
         config["Env"] = dict(item.partition("=")[::2] for item in config["Env"])
     if ":" in config["Image"] and draw(st.booleans()):
         config["Image"] = draw(st.sampled_from(["docker.io/library/", "index.docker.io/"])) + config["Image"]
-    for number in host["LogConfig"]["Config"]:
-        if draw(st.booleans()):
-            host["LogConfig"]["Config"][number] = 3
+    for name, value in host["LogConfig"]["Config"].items():
+        if value.isdigit() and draw(st.booleans()):
+            host["LogConfig"]["Config"][name] = int(value)
     for key, value in list(host.items()):
         if value in _NOTHING:
             host[key] = draw(st.sampled_from(_NOTHING))
