@@ -36,6 +36,8 @@ REAL = frozenset(
 )
 #: Keys of what makes a container only weaker: what klops itself wants, and no setting asks for.
 WEAKER = frozenset(("caps", "command", "init", "labels", "log", "restart", "security", "stop_timeout"))
+#: Keys whose values are lists without order, of which only the difference is worth telling.
+_SETS = frozenset(("devices", "volumes", "caps", "security"))
 #: Options of the engine's log that are compared.
 _LOG = {name: value for name, value in LOG_OPTIONS if name.startswith("max-")}
 #: What stands for a value that may be somebody's secret.
@@ -61,6 +63,16 @@ class Drift:
         return self.key.partition(".")[0] in REAL
 
     def __str__(self) -> str:
+        if self.key in _SETS and isinstance(self.want, list) and isinstance(self.have, list):
+            lacks = [text for text in self.want if text not in self.have]
+            besides = [text for text in self.have if text not in self.want]
+            told = [
+                f"{word} {_short(', '.join(map(str, texts)))}"
+                for word, texts in (("lacks", lacks), ("has besides", besides))
+                if texts
+            ]
+            if told:
+                return f"{self.key}: {'; '.join(told)}"
         return f"{self.key}: have {_short(self.have)}, want {_short(self.want)}"
 
 

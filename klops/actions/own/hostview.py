@@ -233,7 +233,7 @@ class HostView:
             return AgentError(
                 f"the container {self.container.name} ({self.container.id[:12]}) was neither made nor "
                 f"adopted by klops, and no agent answers in it: {said}",
-                hint="klops up adopts it, if it fits",
+                hint="klops up adopts it, if it fits; docker rename gives its name free",
                 code="container-foreign",
             )
         if state == "running" and self.no_python:

@@ -65,13 +65,10 @@ class LookAhead:
             facts.of(self.host, lambda: home.replies)
 
     def moved(self, task: Task, turn: Turn, place: Place, plan: Plan) -> tuple[str, ...]:
-        """Says so when something else is to be changed than by the first look at the host.
-
-        Where nothing is left to do, an earlier change has done it.
-        """
+        """Says so when the plan differs from what the first look at the host would have given."""
         first = self._first.pop(_key(task, turn), None)
         now = tuple(change.what for change in plan.changes)
-        if not now or first is None or first == now or place.replies.forgotten == 0:
+        if first is None or first == now or place.replies.forgotten == 0:
             return ()
         return (f"the plan moved after an earlier change: {_list(first)} became {_list(now)}",)
 

@@ -142,6 +142,9 @@ def stage() -> Stage:
 
 def test_what_an_interpreter_lacks_is_told_before_anything_is_written(stage: Stage) -> None:
     stage.remote.on("docker exec", reply(rc=126, stderr='exec: "python9": executable file not found'))
+    stage.remote.on(
+        "docker inspect", json.dumps([{"Id": ID, "Name": "/hand", "State": {"Status": "running"}}])
+    )
     step = CheckInside(("docker",), "hand", ID, "python9")
     with pytest.raises(KlopsError, match="container hand") as raised:
         step.carry_out(stage.ctx)
@@ -245,6 +248,23 @@ def test_one_that_was_only_started_to_be_looked_at_is_stopped_again(stage: Stage
 
 def test_one_that_ran_goes_on(stage: Stage) -> None:
     assert stopped_again(stage, started=False) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "started", "stops"), [("exited", True, 0), ("restarting", True, 1), ("restarting", False, 0)]
+)
+def test_a_main_process_that_ends_at_once_is_told_and_no_interpreter_blamed(
+    stage: Stage, state: str, started: bool, stops: int
+) -> None:
+    shown = [{"Id": ID, "Name": "/hand", "State": {"Status": state, "ExitCode": 3}, "Config": {}}]
+    stage.remote.on(
+        "docker exec", reply(rc=1, stderr=f"Error response from daemon: Container {ID} is not running")
+    )
+    stage.remote.on("docker inspect", json.dumps(shown)).on("docker stop", "")
+    with pytest.raises(KlopsError, match="its main process ended with status 3") as raised:
+        CheckInside(("docker",), "hand", ID, "python3", started).carry_out(stage.ctx)
+    assert raised.value.code == "container-start"
+    assert sum(text.startswith("docker stop") for text in stage.remote.commands) == stops
 
 
 def test_whether_the_container_is_started_is_told_to_the_look_into_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klops.commands.containerspec import MANAGED_LABEL, ContainerSpec, size_in_bytes
-from klops.commands.drift import HIDDEN, REAL, WEAKER, drift, parse_links
+from klops.commands.drift import HIDDEN, REAL, WEAKER, Drift, drift, parse_links
 from tests.unit.commands.inspects import NODES, SPEC, VERSIONS, Inspects, load, of_another_spec
 from tests.unit.commands.inspects.respell import respelled
 
@@ -124,6 +124,17 @@ def test_row_C19_moved_tag(engine: Inspects) -> None:
     moved = replace(engine.image, id="sha256:" + "9" * 64)
     found = drift(SPEC, engine.made, image=engine.image, wanted_image=moved)
     assert [(item.key, item.want, item.have) for item in found] == [("image_id", moved.id, engine.image.id)]
+
+
+def test_of_lists_the_difference_is_told_and_not_their_beginnings(engine: Inspects) -> None:
+    wanted = tuple(f"/a/rather/long/name/of/a/folder{n}:/there/under/the/same/name{n}" for n in range(9))
+    engine.made["HostConfig"]["Binds"] += [*wanted, "/x:/y"]
+    spec = replace(SPEC, volumes=(*SPEC.volumes, *wanted, "/var/tmp:/vt"))
+    (found,) = (item for item in drift(spec, engine.made) if item.key == "volumes")
+    assert str(found) == "volumes: lacks /var/tmp:/vt; has besides /x:/y"
+    assert set(wanted) < set(found.as_json()["have"]), "which JSON has all the same"
+    only = Drift("caps", ["A", "B"], ["A"])
+    assert str(only) == "caps: lacks B"
 
 
 def test_row_C19_one_device_really_changed(engine: Inspects) -> None:

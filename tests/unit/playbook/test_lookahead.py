@@ -112,14 +112,6 @@ def test_a_plan_that_moved_says_so(bench: Bench) -> None:
     )
 
 
-def test_what_an_earlier_change_has_done_already_is_not_worth_a_warning(bench: Bench) -> None:
-    files = Files(bench)
-    files.spoils = {"/b": "text"}
-    bench.run(keep("/a"), keep_b := keep("/b"))
-    done = bench.run(keep_b)
-    assert (done.status, done.warnings) == (Status.OK, ())
-
-
 def test_what_waits_for_a_result_is_read_when_it_is_reached(bench: Bench) -> None:
     Files(bench, "/a", "/b", "/c")
     tasks = (

@@ -17,6 +17,7 @@ from klops.actions.own.services.stop import stop_timeout
 from klops.actions.own.supervision import supervise
 from klops.commands import docker
 from klops.commands.agent import package_path
+from klops.commands.docker import Container
 from klops.errors import AgentError, TaskFailed
 from klops.remote import agentpackage
 from klops.remote.whoami import user
@@ -63,19 +64,34 @@ class CheckInside(Step):
     def carry_out(self, ctx: Context) -> None:
         """Before anything is written there. Raises what :func:`klops.actions.own.image.python.judge` says.
 
-        A container that did not run is stopped again then: it is somebody else's.
+        A container that did not run is stopped again then: it is somebody else's. Of one whose main process
+        has ended meanwhile that is told: the interpreter is not to blame.
         """
         argv = docker.execute(self.docker, self.id, self.python, *python.ARGS)
         done = ctx.remote.run(argv, check=False)
         where = f"the container {self.name}"
         error = python.judge(done.rc, done.text, done.error_text, python=self.python, where=where)
-        if error is not None:
-            if self.started:
-                engine = Engine(ctx, self.docker)
-                old = engine.find(self.id)
-                grace = old.stop_timeout if old is not None else docker.STOP_TIMEOUT
-                engine.ask(docker.stop(self.docker, self.id, grace), self.id, grace + LIMIT)
-            raise error
+        if error is None:
+            return
+        engine = Engine(ctx, self.docker)
+        found = engine.find(self.id)
+        if found is None or found.at_rest or found.state == "restarting":
+            error = self._ended(found)
+        if self.started and found is not None and not found.at_rest:
+            stop = docker.stop(self.docker, self.id, found.stop_timeout)
+            engine.ask(stop, self.id, found.stop_timeout + LIMIT)
+        raise error
+
+    def _ended(self, found: Container | None) -> TaskFailed:
+        if found is None:
+            gone = f"container {self.name} ({self.id[:12]}) has ended, and docker has removed it"
+            return TaskFailed(gone, code="container-start", hint="docker ps -a shows what is there")
+        return TaskFailed(
+            f"container {self.name} does not stay up: its main process ended with status {found.exit_code}",
+            code="container-start",
+            hint=f"docker logs {self.name} shows what it said; klops runs services only in a container whose "
+            "main process goes on",
+        )
 
 
 @dataclass(frozen=True)
