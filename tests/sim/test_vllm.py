@@ -25,6 +25,7 @@ import pytest
 
 from klops.sim import vllm as standin
 from klops.sim import vllms
+from tests.shortpaths import short_folder
 from tests.waiting import until
 
 KEY = "made-up-\"key\" with $pace & 'quotes'"
@@ -131,7 +132,14 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def sockets() -> Iterator[Path]:
+    """Where the stand-ins leave their sockets."""
+    with short_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def start(tmp_path: Path, sockets: Path) -> Iterator[Start]:
     """Starts stand-ins; ends every process of theirs afterwards."""
     servers: list[Server] = []
     vllms.write_standin_model(tmp_path / "model")
@@ -146,7 +154,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         faults.write_text(json.dumps({"vllm": fault}))
         env = {
             "PATH": os.environ["PATH"],
-            "TMPDIR": str(tmp_path),
+            "TMPDIR": str(sockets),
             "VLLM_API_KEY": KEY,
             "KLOPS_SIM_DEVICE_DIR": "",
             "KLOPS_SIM_FAULTS": str(faults),

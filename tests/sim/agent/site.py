@@ -18,6 +18,7 @@ import klops
 from klops.agent.digests import spec_digest
 from klops.commands import agent as commands
 from klops.remote import agentpackage
+from tests.shortpaths import short_folder
 from tests.waiting import until
 
 STANDIN = Path(klops.__file__).parent / "sim" / "vllm.py"
@@ -38,7 +39,7 @@ def free_port() -> int:
 class Site:
     """One root. ``python`` runs the agent."""
 
-    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+    def __init__(self, folder: Path, sockets: Path, python: str = sys.executable) -> None:
         self.root = folder / "root"
         self.python = python
         self.holds: list[subprocess.Popen[bytes]] = []
@@ -47,7 +48,7 @@ class Site:
         self.env = {
             "PATH": f"{folder / 'bin'}:{os.defpath}",
             "HOME": str(folder),
-            "TMPDIR": str(folder),  # the servers leave sockets there
+            "TMPDIR": str(sockets),  # the servers leave them there
             "IN_SUPERVISOR": "yes",
         }
         self.install(agentpackage.build())
@@ -182,11 +183,12 @@ class Site:
 
 def site(folder: Path, python: str = sys.executable) -> Iterator[Site]:
     """Body of a fixture."""
-    made = Site(folder, python)
-    try:
-        yield made
-    finally:
-        made.close()
+    with short_folder() as sockets:
+        made = Site(folder, sockets, python)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def alive(pid: int) -> bool:

@@ -22,7 +22,7 @@ UNDECIDED = Obstacle(undecided=True)
 @pytest.fixture
 def one(tmp_path: Path) -> Managed:
     """A unit that was asked to start."""
-    site = Site(tmp_path)
+    site = Site(tmp_path, tmp_path)
     paths = store.Paths(str(site.root))
     paths.make()
     store.write_json(paths.spec("llm"), site.spec())
