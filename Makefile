@@ -39,7 +39,7 @@ test: setup-tests check ## everything that must be green before a landing
 
 test-long: setup-tests ## what CI can't hold: every Python version, the long tests
 	$(MAKE) test-versions
-	$(PYTEST) -m long; status=$$?; [ $$status -eq 5 ] || exit $$status
+	$(PYTEST) -n 2 --dist loadfile -m long; status=$$?; [ $$status -eq 5 ] || exit $$status
 
 test-versions: $(VENV)/.installed ## unit and case tests on each CPython that is here, the agent's on 3.8 and 3.9 too
 	scripts/test-versions

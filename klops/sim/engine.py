@@ -105,7 +105,9 @@ def start(directory: Path) -> Engine:
         (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     ]
     output += [(os.POSIX_SPAWN_DUP2, 1, 2), (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-    process = Started.of(os.posix_spawnp("dockerd", argv, os.environ, file_actions=output, setsid=True))
+    # not the width of a terminal, by which the ps of docker top would cut its lines
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    process = Started.of(os.posix_spawnp("dockerd", argv, environment, file_actions=output, setsid=True))
     engine = Engine(host, process)
     end = time.monotonic() + START_PATIENCE
     while process and process.alive() and time.monotonic() < end:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from klops.errors import ChangedMeanwhile
 from klops.remote.audit import LONGEST, RunNotes
@@ -24,6 +23,7 @@ from klops.remote.locklook import break_lock, look
 from tests.host.sshd import Sshd, connection_to
 from tests.host.support import Done, klops
 from tests.host.test_remote_lock import Nobody
+from tests.logged import logged
 from tests.waiting import until
 
 pytestmark = pytest.mark.host
@@ -191,12 +191,12 @@ def test_a_log_of_the_agent_s_keeps_no_other_user_from_working() -> None:
         log.touch(0o600)
         Path(root).chmod(0o777)
         with (
-            capture_logs() as logged,
+            logged() as said_by_klops,
             HostLock(Nobody(), root, who=owner("first"), notes=NOTES) as taken,
         ):
             assert taken.held
         assert log.read_bytes() == b""
         # for the beginning and the end
-        (said,) = logged
+        (said,) = said_by_klops
         assert (said["log_level"], said["file"]) == ("warning", str(log))
         assert [path.name for path in Path(root).iterdir()] == ["audit.jsonl"]

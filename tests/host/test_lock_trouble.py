@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from klops.errors import ChangedMeanwhile, KlopsError, LockHeld
 from klops.remote import lock as locks
@@ -21,6 +20,7 @@ from klops.remote.base import DEFAULT_TIMEOUT, Completed
 from klops.remote.local import LocalRemote
 from klops.remote.lock import HostLock, LockOwner, parse_lock
 from klops.remote.locklook import break_lock, look
+from tests.logged import logged
 from tests.waiting import until
 
 pytestmark = pytest.mark.host
@@ -226,15 +226,15 @@ def test_a_run_waits_for_the_host_s_own_pass(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "lock"
     path.write_text(content("pass-1-2", 60))
     lock = HostLock(LocalRemote(), str(tmp_path), who=owner("a"))
-    with capture_logs() as logged:
+    with logged() as said_by_klops:
         taking = threading.Thread(target=lock.acquire)
         taking.start()
-        until(lambda: logged, what="it says that it waits")
+        until(lambda: said_by_klops, what="it says that it waits")
         path.unlink()
         taking.join(20)
     assert lock.held
     lock.release()
-    assert len(logged) == 1
+    assert len(said_by_klops) == 1
     path.write_text(content("pass-1-2", 60))
     stopped = HostLock(LocalRemote(), str(tmp_path), who=owner("a"), cancelled=lambda: True)
     with pytest.raises(LockHeld, match="run pass-1-2"):

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.remote.base import Remote
 from klops.remote.local import LocalRemote, ProcessPipes
 from klops.remote.lock import HostLock, LockOwner, parse_lock
+from tests.logged import logged
 from tests.waiting import until
 
 pytestmark = pytest.mark.host
@@ -175,12 +175,12 @@ def test_an_audit_file_that_can_t_be_written_does_not_keep_a_dead_lock_alive(
     (tmp_path / "lock").write_text(json.dumps(dead) + "\n")
     # root may write any file, but no folder
     (tmp_path / "audit.jsonl").mkdir()
-    with capture_logs() as logged, HostLock(remote, str(tmp_path), who=owner("new")) as lock:
+    with logged() as said_by_klops, HostLock(remote, str(tmp_path), who=owner("new")) as lock:
         assert lock.held
         found = parse_lock((tmp_path / "lock").read_text())
         assert found is not None
         assert found.run == "new"
-    (line,) = logged
+    (line,) = said_by_klops
     assert line["log_level"] == "warning"
     assert "audit.jsonl" in line["why"]
     assert line["previous"]["run"] == "dead"

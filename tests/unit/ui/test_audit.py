@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from klops.actions.base import Change
 from klops.errors import HostUnreachable
@@ -20,6 +19,7 @@ from klops.secret import Redactor, Secret
 from klops.ui import auditfile
 from klops.ui.audit import AuditSink
 from klops.ui.auditfile import AuditFile, audit_path
+from tests.logged import logged
 
 KEY = "obviously-a-secret"
 
@@ -96,10 +96,10 @@ def test_a_log_that_can_t_be_written_is_said_once(tmp_path: Path) -> None:
     file = AuditFile(str, str(tmp_path / "file" / "audit.jsonl"))
     # whatever an earlier test left to be configured is configured now, not within
     get_logger(__name__)
-    with capture_logs() as logged:
+    with logged() as said_by_klops:
         file.note("one", {})
         file.note("two", {})
-    (said,) = logged
+    (said,) = said_by_klops
     assert said["log_level"] == "warning"
     assert "KLOPS_AUDIT" in said["fix"]
 
@@ -112,10 +112,10 @@ def test_a_disk_that_does_not_answer_keeps_nobody_from_working(
     os.mkfifo(pipe)  # opening it for writing waits for a reader, as on a file server that is gone
     file = AuditFile(str, str(pipe))
     get_logger(__name__)
-    with capture_logs() as logged:
+    with logged() as said_by_klops:
         for event in ("one", "two", "three"):
             file.note(event, {})
-    (said,) = logged
+    (said,) = said_by_klops
     assert "no answer within" in said["why"]
     found: list[str] = []
     while len(found) < 3:
