@@ -33,13 +33,13 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 test-fast: $(VENV)/.installed ## unit and case tests: seconds, no host
 	$(PYTEST) -m "not long" tests/unit tests/cases
 
-# two at a time, each file whole: most of a host test is waiting
+# two at a time, each file whole, in order: most of a host test is waiting
 test: setup-tests check ## everything that must be green before a landing
-	$(PYTEST) -n 2 --dist loadfile -m 'not long'
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
 
 test-long: setup-tests ## what CI can't hold: every Python version, the long tests
 	$(MAKE) test-versions
-	$(PYTEST) -n 2 --dist loadfile -m long; status=$$?; [ $$status -eq 5 ] || exit $$status
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m long; status=$$?; [ $$status -eq 5 ] || exit $$status
 
 test-versions: $(VENV)/.installed ## unit and case tests on each CPython that is here, the agent's on 3.8 and 3.9 too
 	scripts/test-versions

@@ -1,9 +1,10 @@
 """What all tests share: the counts of the suite, gathered from all processes that run it, printed at the
-end; and no audit log in the home of whoever runs it.
+end; no audit log in the home of whoever runs it; and a umask that no test leaves to the next.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,15 @@ def _no_audit_log() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, OFF)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """The agent's verbs set one for the whole of their process, which here has other tests to run."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    yield
+    os.umask(mask)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
