@@ -217,7 +217,8 @@ def test_an_interrupted_recreation_leaves_one_container_that_serves(bare: Bare, 
         delay /= 2
     last = done.said.splitlines()[-8:]
     print(f"{2 * delay:.2f} s after the container's task began, ended {done.seconds:.2f} s later: {last}")
-    assert done.rc == 130, done.said
+    # at the latest of these moments all may have been done when the signal came
+    assert done.rc in (130, 0), done.said
     until(lambda: not bare.left_running(), timeout=5, what="nothing runs")
     until(lambda: not bare.half_made(), timeout=5, what="nothing is half-made")
     (container,) = bare.containers()
