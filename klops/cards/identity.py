@@ -54,10 +54,12 @@ class Card:
     memory_used_mib: int | None = None
     memory_total_mib: int | None = None
     utilisation: int | None = None
+    #: False: no source told the minor, so that this node may be another card's
+    minor_known: bool = True
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, the shape ``klops status`` shows."""
-        return asdict(self)
+        """What is told of it, the shape ``klops status`` shows."""
+        return {key: value for key, value in asdict(self).items() if key != "minor_known"}
 
     def identity(self) -> dict[str, Any]:
         """What a unit's specification records: no readings, so that it is the same at every look."""
@@ -69,3 +71,23 @@ class Card:
             "uuid": self.uuid,
             "serial": self.serial,
         }
+
+
+def numbers(card: Card, container: int | None, rank: int | None = None) -> str:
+    """What a card is called here and there, in one line.
+
+    ``container``: its number for runtimes in the container, None where it isn't in it; ``rank``: its place in
+    a service's or a diagnosis' list of cards. The fifth number, its OAM id, is not told: nothing that is read
+    here says it. ``PCIe Id`` of ``xpu-smi -q`` is not known to be it.
+
+    >>> numbers(Card(6, 5, "/dev/xpu5", "0000:b6:00"), 2)
+    'host 6 = container 2 = /dev/xpu5 = 0000:b6:00'
+    """
+    parts = [
+        *([f"rank {rank}"] if rank is not None else []),
+        f"host {card.index}",
+        "not in the container" if container is None else f"container {container}",
+        card.node,
+        card.bdf or "PCI address unknown",
+    ]
+    return " = ".join(parts)

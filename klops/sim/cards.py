@@ -8,10 +8,11 @@ by device number as on a real host. Nothing is ever written to them.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,12 @@ def free() -> int:
 
 def claim(directory: Path) -> Numbers:
     """A block of numbers that no other rehearsal on this machine uses; :class:`UsageError` when all are."""
-    CLAIMS.mkdir(exist_ok=True)
-    for slot, (major, first) in enumerate(_PAIRS):
-        path = _claim_of(major, first)
-        if not _taken(path):
-            path.unlink(missing_ok=True)  # left by a rehearsal that is gone
-        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
-            file.write(str(directory))
-            return Numbers(major, first, slot)
+    with _alone():
+        for slot, (major, first) in enumerate(_PAIRS):
+            path = _claim_of(major, first)
+            if not _taken(path):  # one that is there is left by a rehearsal that is gone
+                path.write_text(str(directory), encoding="utf-8")
+                return Numbers(major, first, slot)
     raise no_room(0)
 
 
@@ -93,9 +92,20 @@ def _taken(path: Path) -> bool:
 
 def release(directory: Path) -> None:
     """Give all numbers of this rehearsal back."""
-    for path in CLAIMS.glob("*-*") if CLAIMS.is_dir() else ():
-        if path.read_text(encoding="utf-8") == str(directory):
-            path.unlink()
+    with _alone():
+        for path in CLAIMS.glob("*-*"):
+            if path.read_text(encoding="utf-8") == str(directory):
+                path.unlink()
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Nobody else claims or releases numbers meanwhile: to see that a block is free and to take it are two
+    things, and in between another would take it as well."""
+    CLAIMS.mkdir(exist_ok=True)
+    with (CLAIMS / "lock").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def describe(host: str, salt: str, numbers: Numbers, faults: Path) -> dict[str, Any]:

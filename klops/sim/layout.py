@@ -102,8 +102,13 @@ class Rehearsal:
 
     @property
     def shared(self) -> Path:
-        """What all its containers have mounted: the stand-in vllm and faults.json."""
+        """What all its containers have mounted: the stand-in vllm, what ranks import, and faults.json."""
         return self.directory / "shared"
+
+    @property
+    def rank_side(self) -> Path:
+        """What is on PYTHONPATH in its containers."""
+        return self.shared / "python"
 
     def save(self) -> None:
         """Write the state beside its place and rename it."""
@@ -155,11 +160,17 @@ def _started(entry: dict[str, int] | None) -> Started | None:
     return Started(**entry) if entry else None
 
 
-def inventory_text(rehearsal: Rehearsal, vllm: Vllm, volumes: Sequence[str]) -> str:
-    """inventory.yml: what the hosts share in ``all.vars``, the rest host by host."""
+def inventory_text(
+    rehearsal: Rehearsal, vllm: Vllm, volumes: Sequence[str], *, diagnose: str | None = None
+) -> str:
+    """inventory.yml: what the hosts share in ``all.vars``, the rest host by host.
+
+    ``diagnose``: what becomes ``klops.cards.diagnose``, None for klops' default.
+    """
     engine = rehearsal.engine or Engine()
     shared: dict[str, Any] = {
         "docker": {"host": engine.host} if engine.host else {},
+        "cards": {"diagnose": diagnose} if diagnose else {},
         "container": {
             "image": rehearsal.image,
             "python": vllm.python,
@@ -167,7 +178,9 @@ def inventory_text(rehearsal: Rehearsal, vllm: Vllm, volumes: Sequence[str]) -> 
             "stop_timeout": 60,
             "env": {
                 "PATH": f"{rehearsal.shared}/bin:{PATH}",
+                "PYTHONPATH": str(rehearsal.rank_side),
                 "KLOPS_SIM_FAULTS": f"{rehearsal.shared}/faults.json",
+                "KLOPS_SIM_CARDS": ":".join(str(host.cards_file) for host in rehearsal.hosts),
             },
         },
     }
@@ -219,6 +232,8 @@ def _host(rehearsal: Rehearsal, host: RehearsalHost, vllm: Vllm, volumes: Sequen
         "klops": {
             "root": str(host.root),
             "cards": {"device_dir": str(host.device_dir), "smi": {"path": str(host.binaries / "xpu-smi")}},
+            # the crontabs of this machine are its own: klops cron install is for those who want to see it
+            "cleanup": {"scheduler": "none"},
             "container": {
                 "name": host.container,
                 "volumes": [

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from klops.commands import schedule
 from klops.errors import CommandFailed, KlopsError, UsageError
-from klops.sim import cards, engine, faults, image, vllms
+from klops.sim import cards, engine, faults, image, rankside, vllms
 from klops.sim.layout import Rehearsal, RehearsalHost, Ssh, inventory_text, load
 from klops.sim.started import Started
 
@@ -33,10 +34,12 @@ def make(
     transports: Sequence[str] = ("local",),
     fault_specs: Sequence[str] = (),
     vllm: str = "standin",
+    diagnose: str | None = None,
     say: Say = lambda _: None,
 ) -> Rehearsal:
     """Make a rehearsal of ``hosts`` hosts in ``directory``; ``transports`` are dealt to them in turn.
 
+    ``diagnose``: what its inventory says for ``klops.cards.diagnose``, None for klops' default.
     What can't be had is said before anything is made; what fails later is undone. Raises :class:`UsageError`.
     """
     directory = directory.absolute()
@@ -50,12 +53,14 @@ def make(
         say("importing the image")
         assert rehearsal.engine is not None  # noqa: S101 - _engine has set it
         rehearsal.image = image.make(rehearsal.engine, rehearsal.id)
+        rankside.write(rehearsal.rank_side, real=flavour.kind == "real")
         _hosts(rehearsal, hosts, transports, content)
         if "ssh" in transports[:hosts]:
             say("starting sshd")
             _sshd(rehearsal)
         volumes = image.volumes(flavour.folders)
-        rehearsal.inventory.write_text(inventory_text(rehearsal, flavour, volumes), encoding="utf-8")
+        text = inventory_text(rehearsal, flavour, volumes, diagnose=diagnose)
+        rehearsal.inventory.write_text(text, encoding="utf-8")
         rehearsal.save()
     except BaseException:
         with contextlib.suppress(KlopsError):  # the first error is the one to tell
@@ -90,6 +95,8 @@ def stop(directory: Path, say: Say = lambda _: None) -> bool:
     if rehearsal.engine:
         say("removing containers")
         _remove_containers(rehearsal)
+    for host in rehearsal.hosts:
+        _unschedule(str(host.root))
     if rehearsal.ssh and rehearsal.ssh.process:
         rehearsal.ssh.process.end()
     cards.release(directory)
@@ -148,6 +155,7 @@ def _hosts(rehearsal: Rehearsal, count: int, transports: Sequence[str], content:
     binaries = rehearsal.shared / "bin"
     binaries.mkdir(parents=True)
     _script(Path(__file__).with_name("vllm.py"), binaries / "vllm", "-S")
+    shutil.copy(Path(__file__).with_name("rankfaults.py"), binaries)  # the stand-in's own, whatever the path
     for number in range(1, count + 1):
         name, numbers = f"demo{number}", cards.claim(rehearsal.directory)
         host = RehearsalHost(
@@ -190,6 +198,14 @@ def _script(source: Path, target: Path, flags: str) -> None:
     body = source.read_text(encoding="utf-8").partition("\n")[2]
     target.write_text(f"#!{python} {flags}\n{body}", encoding="utf-8")
     target.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+
+
+def _unschedule(root: str) -> None:
+    """Remove what ``klops cron install`` wrote for a host; hosts are root's, so no user's crontab has it."""
+    for file in Path(schedule.FOLDER).glob("*"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if schedule.mark(root) in file.read_text(encoding="utf-8").splitlines():
+                file.unlink()
 
 
 def _free_port(slot: int) -> int:

@@ -11,7 +11,8 @@ What it imitates was measured on vLLM 0.32 with tensor parallelism (TP) 2. The t
 
 All share one session and process group; titles wipe ``/proc/PID/environ`` as setproctitle does. It reads
 ``KLOPS_SIM_DEVICE_DIR`` (where card nodes are; "" = open none), ``KLOPS_SIM_LOAD_SECONDS``,
-``KLOPS_SIM_TOKEN_SECONDS`` and ``KLOPS_SIM_FAULTS`` (a faults.json of klops.sim.faults).
+``KLOPS_SIM_TOKEN_SECONDS`` and ``KLOPS_SIM_FAULTS`` (a faults.json of klops.sim.faults); and rankfaults.py,
+beside it, what that needs to tell which faults its cards have in collectives.
 
 One file above the usual length, and Python 3.8 with nothing but its standard library: it is copied into a
 rehearsal host's folder and run there by whatever Python the container has.
@@ -24,6 +25,7 @@ import contextlib
 import ctypes
 import hmac
 import json
+import mmap
 import os
 import secrets
 import select
@@ -38,7 +40,13 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context, resource_tracker, shared_memory
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+# run as a program it has rankfaults.py beside it, as part of klops in its package
+if TYPE_CHECKING or __package__:
+    from klops.sim import rankfaults
+else:
+    import rankfaults
 
 VERSION = "0.32.0+standin"
 # Seconds, as measured (the two grace times are shorter here: they depend on the machine, not on the design).
@@ -48,7 +56,6 @@ API_GIVES_UP_LOADING = 1.8  # the same while loading
 WORKER_LOST = 5.0  # so long the engine keeps a worker that was killed while loading as a zombie
 LEAVING = 1.0  # an orderly exit of engine and workers
 SECOND_TERM = 5.0  # grace after the second TERM while loading
-VISIBLE = ("XPU_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES")
 PR_SET_NAME = 15
 
 
@@ -135,36 +142,37 @@ def receive(sock: socket.socket) -> list[str]:
 
 
 def card_nodes() -> list[str] | None:
-    """Nodes of the visible cards in order of rank; None when no cards are simulated at all.
-
-    Visible numbers count the nodes that are there, by number; as in CUDA the first number that names none
-    ends the list.
-    """
-    directory = os.environ.get("KLOPS_SIM_DEVICE_DIR", "/dev")
-    if not directory:
-        return None
-    numbers = sorted(int(p.name[3:]) for p in Path(directory).glob("xpu*") if p.name[3:].isdigit())
-    nodes = [f"{directory}/xpu{n}" for n in numbers]
-    wanted = next((os.environ[name] for name in VISIBLE if name in os.environ), None)
-    if wanted is None:
-        return nodes
-    visible: list[str] = []
-    for word in wanted.split(","):
-        if not word.strip().isdigit() or int(word) >= len(nodes):
-            break
-        visible.append(nodes[int(word)])
-    return visible
+    """Nodes of the visible cards in order of rank; None when no cards are simulated at all."""
+    return rankfaults.visible_nodes() if rankfaults.device_dir() else None
 
 
 def open_cards(rank: int, nodes: list[str] | None) -> None:
-    """Open the node of this rank and xpuctrl, and keep them open. O_NOCTTY: a node may be a terminal's."""
+    """Open the card of this rank, and keep it open."""
     if nodes is None:
         return
     try:
-        for node in (nodes[rank], str(Path(nodes[rank]).parent / "xpuctrl")):
-            os.open(node, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        rankfaults.take(nodes, rank)
     except OSError as exc:
         raise RuntimeError(f"XPU error: can't open device {exc.filename}: {exc.strerror}") from exc
+
+
+def meet(rank: int, size: int, inbox: Inbox, nodes: list[str] | None) -> None:
+    """Form the group of all ranks and run its first collective: what befalls their cards there.
+
+    A group that can't be formed raises. A card that hangs keeps its worker for ever; the others wait for it
+    as long, and leave on a signal.
+    """
+    if nodes is None or size == 1:
+        return
+    cards = [rankfaults.card_of(node) for node in nodes[:size]]
+    stages = (rankfaults.INIT, rankfaults.COLLECTIVE)
+    stuck = [card for card in cards if any(rankfaults.hangs(cards, card, stage) for stage in stages)]
+    rankfaults.Group(cards, cards[rank]).form()
+    if cards[rank] in stuck:
+        rankfaults.hang()
+    while stuck:
+        if inbox.sleep(3600):
+            os._exit(0)
 
 
 def load(rank: int, inbox: Inbox) -> None:
@@ -193,15 +201,17 @@ def worker(rank: int, size: int, engine: socket.socket, nodes: list[str] | None,
     who = f"Worker_TP{rank}"
     try:
         open_cards(rank, nodes)
+        meet(rank, size, inbox, nodes)
         info(who, "gpu_model_runner.py:3200", "Starting to load model...")
         load(rank, inbox)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         error(who, "WorkerProc failed to start.\n" + traceback.format_exc())
         os._exit(1)
     ranks = "-".join(str(r) for r in range(size))
     shm = Path("/dev/shm") / f"vllm_dist_{group}-tp:0-[{ranks}]-cpushm_{rank}"  # noqa: S108 - where vLLM puts it
-    with shm.open("wb") as file:
+    with shm.open("w+b") as file:
         file.truncate(4 << 20)  # sparse: costs nothing
+        shared = mmap.mmap(file.fileno(), 4 << 20)
     patience = WORKER_NOTICES
     if send(engine, "loaded"):
         while True:
@@ -221,6 +231,7 @@ def worker(rank: int, size: int, engine: socket.socket, nodes: list[str] | None,
     while fault() == "hang-stop":  # as in a driver's teardown: nothing but KILL ends it
         inbox.sleep(3600)
     time.sleep(patience)
+    shared.close()
     shm.unlink()
     os._exit(0)
 
@@ -345,6 +356,7 @@ class Api:
         env_key = os.environ.get("VLLM_API_KEY")
         self.keys: list[str] = args.api_key or ([env_key] if env_key else [])
         self.born = int(time.time())
+        self.bound: list[socket.socket] = []
         self.dead = threading.Event()  # the engine is lost, or being ended
         self.lock = threading.Lock()
         self.answers: dict[str, threading.Event] = {}
@@ -362,8 +374,8 @@ class Api:
         self.engine, theirs = socket.socketpair()
         self.engine_pid = os.fork()
         if not self.engine_pid:
-            listener.close()
-            self.engine.close()
+            for sock in (listener, self.engine, *self.bound):
+                sock.close()
             Engine(self.args.tensor_parallel_size, theirs, nodes).run()
         theirs.close()
         if not self.wait_for_engine():
@@ -387,7 +399,10 @@ class Api:
     def sockets(self, count: int) -> None:
         """Unix sockets with a UUID for a name, which vLLM never removes."""
         for _ in range(count):
-            socket.socket(socket.AF_UNIX).bind(str(Path(tempfile.gettempdir()) / str(uuid.uuid4())))
+            made = socket.socket(socket.AF_UNIX)
+            made.bind(str(Path(tempfile.gettempdir()) / str(uuid.uuid4())))
+            made.listen()
+            self.bound.append(made)
 
     def wait_for_engine(self) -> bool:
         """Wait until the engine is ready; False when it died. The first TERM is lost, and deafens as well."""
@@ -477,8 +492,6 @@ class Api:
 
     def ask_engine(self) -> bool:
         """One forward pass: through the engine, every worker, and back. False when the engine is lost."""
-        while fault() == "stall" and not self.dead.wait(0.2):
-            pass
         name, answer = uuid.uuid4().hex, threading.Event()
         self.answers[name] = answer
         with self.lock:
@@ -488,6 +501,19 @@ class Api:
                 return True
         return False
 
+    def hold_on(self) -> None:
+        """With the fault "stall" nothing goes on: requests run, /health is fine, no counter moves."""
+        while fault() == "stall" and not self.dead.wait(0.2):
+            pass
+
+    def make_token(self, pause: float) -> bool:
+        """One more token of one request, counted at once, as vLLM does; False when the engine is lost."""
+        if self.dead.wait(pause):
+            return False
+        self.hold_on()
+        self.count(generated=1)
+        return True
+
     def count(self, **more: int) -> None:
         """Add to the counters of /metrics."""
         with self.lock:
@@ -495,20 +521,26 @@ class Api:
                 self.counters[name] += value
 
     def metrics(self) -> str:
-        """The few of vLLM's metrics that are watched most."""
-        label = json.dumps(self.names[0])
+        """The few of vLLM's metrics that are watched most. Tokens are counted as they are made."""
+        model = f'engine="0",model_name={json.dumps(self.names[0])}'
+        with self.lock:
+            now = dict(self.counters)
         rows = (
-            ("num_requests_running", "gauge", self.counters["running"]),
-            ("num_requests_waiting", "gauge", 0),
-            ("kv_cache_usage_perc", "gauge", 0),
-            ("prompt_tokens_total", "counter", self.counters["prompt"]),
-            ("generation_tokens_total", "counter", self.counters["generated"]),
-            ("request_success_total", "counter", self.counters["success"]),
+            ("num_requests_running", "gauge", "", now["running"]),
+            ("num_requests_waiting", "gauge", "", 0),
+            ("kv_cache_usage_perc", "gauge", "", 0),
+            ("prompt_tokens", "counter", "_total", now["prompt"]),
+            ("generation_tokens", "counter", "_total", now["generated"]),
+            ("request_success", "counter", "_total", now["success"]),
         )
-        return "".join(
-            f'# TYPE vllm:{name} {kind}\nvllm:{name}{{engine="0",model_name={label}}} {float(value)}\n'
-            for name, kind, value in rows
-        )
+        text = ""
+        for name, kind, suffix, value in rows:
+            labels = f'{model},finished_reason="length"' if name == "request_success" else model
+            text += f"# TYPE vllm:{name}{suffix} {kind}\nvllm:{name}{suffix}{{{labels}}} {float(value)}\n"
+            if suffix:  # of each counter, when it was made
+                created = f"vllm:{name}_created"
+                text += f"# TYPE {created} gauge\n{created}{{{labels}}} {float(self.born)}\n"
+        return text
 
 
 def children(pid: int) -> list[int]:
@@ -603,6 +635,11 @@ class Handler(BaseHTTPRequestHandler):
         if model not in self.api.names:
             self.refuse(404, f"The model `{model}` does not exist.", "NotFoundError")
             return
+        if not self.api.ask_engine():
+            self.refuse(500, "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+                        "Internal Server Error")  # fmt: skip
+            return
+        # vLLM learns what runs from the results of a step: an engine that hangs in the first one says "none"
         self.api.count(running=1)
         try:
             self.complete(asked, model, prompt.split() or ["-"], limit)
@@ -617,10 +654,8 @@ class Handler(BaseHTTPRequestHandler):
         head = {"id": name, "object": kind, "created": int(time.time()), "model": model}
         usage = {"prompt_tokens": len(words), "completion_tokens": limit, "total_tokens": len(words) + limit}
         pause = float(os.environ.get("KLOPS_SIM_TOKEN_SECONDS") or 0.002)
-        if not api.ask_engine():
-            self.refuse(500, "EngineCore encountered an issue. See stack trace (above) for the root cause.",
-                        "Internal Server Error")  # fmt: skip
-            return
+        api.hold_on()
+        api.count(prompt=len(words))
         tokens = [words[i % len(words)] for i in range(limit)]
         if stream:
             self.stream(
@@ -630,12 +665,14 @@ class Handler(BaseHTTPRequestHandler):
                 usage if (asked.get("stream_options") or {}).get("include_usage") else None,
             )
         else:
-            api.dead.wait(pause * limit)
+            for _ in tokens:
+                if not api.make_token(pause):
+                    break
             text = " ".join(tokens)
             body = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
             choice = {"index": 0, **body, "logprobs": None, "finish_reason": "length"}
             self.reply(200, {**head, "choices": [choice], "usage": usage})
-        api.count(prompt=len(words), generated=limit, success=1)
+        api.count(success=1)
 
     def stream(
         self, head: dict[str, Any], tokens: list[str], pause: float, usage: dict[str, int] | None
@@ -648,7 +685,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         chat = "chat" in head["object"]
         for i, token in enumerate(tokens):
-            if self.api.dead.wait(pause):
+            if not self.api.make_token(pause):
                 break
             body = {"delta": {"content": token + " "}} if chat else {"text": token + " "}
             choice = {"index": 0, **body, "finish_reason": "length" if i == len(tokens) - 1 else None}

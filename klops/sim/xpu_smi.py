@@ -3,7 +3,8 @@
 
 ``-m``, ``-q``, ``-i N -q`` (N an index or a PCI address), ``-L``, ``topo -m`` and the table. Which cards
 there are it reads from ``cards.json`` in the folder above its own. The memory column follows the processes
-that hold a card's node open, matched by device number. It opens no node itself.
+that hold a card's node open, matched by device number; a file ``memory.json`` beside this one, index to MiB,
+says what a driver keeps in use though nobody holds the card. It opens no node itself.
 
 One file, Python 3.8, standard library only, as it is copied into the rehearsal host's folder. It is run
 often: so it imports little, neither argparse nor pathlib.
@@ -22,6 +23,8 @@ from typing import Any
 
 TOTAL_MIB, HELD_MIB = 98304, 90000
 DRIVER, RUNTIME, FIRMWARE = "5.0.21.47", "5.0.21", "1.0:2.6:1.39.1.7"
+#: the same firmware as -q names its parts
+FIRMWARE_PARTS = (("PBL", "1.0"), ("PCIE", "2.6"), ("SBL", "1.39"), ("ALL", "1.0.2.6.1.39"), ("CPLD", "1.7"))
 #: XPULink neighbours outside a card's own four, as far as topo shows them (klops field notes, topo -m)
 CROSS = {(0, 4), (1, 5), (2, 6), (3, 7)}
 
@@ -29,14 +32,14 @@ CROSS = {(0, 4), (1, 5), (2, 6), (3, 7)}
 class Card:
     """One card of cards.json with what holds it now."""
 
-    def __init__(self, entry: dict[str, Any], minor: int, pids: list[int]) -> None:
+    def __init__(self, entry: dict[str, Any], minor: int, pids: list[int], kept: int) -> None:
         self.index: int = entry["index"]
         self.bdf: str = entry["bdf"]
         self.uuid: str = entry["uuid"]
         self.serial: str = entry["serial"]
         self.minor = minor
         self.pids = pids
-        self.used = HELD_MIB if pids else 0
+        self.used = max(HELD_MIB if pids else 0, kept)
         self.power = 92 if pids else 86
 
 
@@ -74,15 +77,21 @@ def device_number(path: str) -> tuple[int, int] | None:
 
 def cards() -> list[Card]:
     """The cards the driver still sees, by index: the "dead" are missing, "renumber" moves minors."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    host = read_json(os.path.join(here, "cards.json"))
+    beside = os.path.dirname(os.path.abspath(__file__))
+    host = read_json(os.path.join(os.path.dirname(beside), "cards.json"))
+    kept = read_json(os.path.join(beside, "memory.json"))
     faults = read_json(host.get("faults", ""))
     dead = {entry["card"] for entry in faults.get("cards", []) if entry["kind"] == "dead"}
     key = "renumbered_minor" if faults.get("renumber") else "minor"
     major, first = host["numbers"]
     held = holders()
     return [
-        Card(entry, entry[key], sorted(held.get((major, first + entry[key]), [])))
+        Card(
+            entry,
+            entry[key],
+            sorted(held.get((major, first + entry[key]), [])),
+            int(kept.get(str(entry["index"]), 0)),
+        )
         for entry in host["cards"]
         if entry["index"] not in dead
     ]
@@ -123,16 +132,25 @@ def card_report(c: Card) -> str:
         ("Serial Number", c.serial),
         ("XPU UUID", c.uuid),
         ("Minor Number", c.minor),
+        ("XPU Part Number", "B00100300110211"),
     ):
         out += pair(1, name, value)
+    out += pair(1, "Firmware Version")
+    out += "".join(pair(2, f"{part} Version", version) for part, version in FIRMWARE_PARTS)
     out += pair(1, "PCI") + pair(2, "Bus", f"0x{bus}") + pair(2, "Device", f"0x{rest[:2]}")
     out += pair(2, "Function", f"0x{rest[3:]}") + pair(2, "Domain", f"0x{domain[-4:]}")
     out += pair(2, "Device Id", "0x36852057") + pair(2, "Bus Id", c.bdf)
+    out += pair(2, "XPU Link Info")
+    for name, best in (("PCIe Generation", "4"), ("Link Width", "16x")):
+        out += pair(3, name) + pair(4, "Max", best) + pair(4, "Current", best)
     for name, total, used in (("Memory Usage", TOTAL_MIB, c.used), ("L3 Usage", 96, 0)):
         out += pair(1, name) + pair(2, "Total", f"{total} MiB") + pair(2, "Reserved", "0 MiB")
         out += pair(2, "Used", f"{used} MiB") + pair(2, "Free", f"{total - used} MiB")
     out += pair(1, "Utilization") + pair(2, "Xpu", "0 %")
     out += pair(1, "Ecc Mode") + pair(2, "Current", "Enabled") + pair(2, "Pending", "Enabled")
+    out += pair(1, "ECC Errors")
+    for name in ("Volatile", "Aggregate"):
+        out += pair(2, name) + pair(3, "DRAM Correctable", 0) + pair(3, "DRAM Uncorrectable", 0)
     out += pair(1, "Temperature") + pair(2, "XPU Current Temp", "36 C")
     out += pair(1, "Power Readings") + pair(2, "Enforced Power Limit", "400.00 W")
     out += pair(2, "Power Draw", f"{c.power}.00 W")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from klops.cards.identity import Card, normalise_bdf
+from klops.cards.identity import Card, normalise_bdf, numbers
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_identity_holds_no_reading() -> None:
     busy = Card(0, 2, "/dev/xpu2", "0000:03:00", "GPU-1", "SN1", memory_used_mib=90440, utilisation=99)
     assert idle.identity() == busy.identity()
     assert idle.as_json() != busy.as_json()
+
+
+def test_row_C16_the_numbers_of_a_card_are_told_together() -> None:
+    card = Card(6, 5, "/dev/xpu5", "0000:b6:00")
+    assert numbers(card, 2) == "host 6 = container 2 = /dev/xpu5 = 0000:b6:00"
+    assert numbers(card, 2, 0) == "rank 0 = host 6 = container 2 = /dev/xpu5 = 0000:b6:00"
+    assert numbers(card, None) == "host 6 = not in the container = /dev/xpu5 = 0000:b6:00"
+    assert "PCI address unknown" in numbers(Card(6, 5, "/dev/xpu5"), 2)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from klops.cards import smi
+from klops.cards.smi.listing import Listed, parse_list
+from klops.cards.smi.machine import parse_machine
+from klops.cards.smi.query import Errors, Limit, parse_query
 
 ROW0 = (
     "00000000:03:00.0 0 0 SN0 36 0 0 0 86 1450 1450 1450 1450 1450 1450 2 96 90440 98304 0 1.0:2.6:1.39.1.7 "
@@ -77,7 +82,7 @@ def second(**values: str) -> str:
 
 
 def test_a_whole_line_has_32_fields_and_the_model_is_one_of_them() -> None:
-    row = smi.parse_machine(ROW0)[0]
+    row = parse_machine(ROW0)[0]
     assert (row.bdf, row.index, row.serial) == ("0000:03:00", 0, "SN0")
     assert (row.memory_used, row.memory_total, row.utilisation) == (90440, 98304, 0)
     assert row.model == "P800 OAM"
@@ -85,25 +90,25 @@ def test_a_whole_line_has_32_fields_and_the_model_is_one_of_them() -> None:
 
 
 def test_a_short_line_costs_what_it_lacks_only() -> None:
-    row = smi.parse_machine(SHORT)[0]
+    row = parse_machine(SHORT)[0]
     assert (row.index, row.memory_used, row.memory_total, row.model) == (1, 0, 98304, "P800 OAM")
     assert not row.whole
-    cut = smi.parse_machine(SHORT[: SHORT.index(" 93")])[0]
+    cut = parse_machine(SHORT[: SHORT.index(" 93")])[0]
     assert (cut.serial, cut.memory_used, cut.memory_total) == ("SERIAL", None, None)
 
 
 def test_a_line_cut_within_the_quotes_is_read() -> None:
-    row = smi.parse_machine(SHORT[: SHORT.index(" OAM")])[0]
+    row = parse_machine(SHORT[: SHORT.index(" OAM")])[0]
     assert (row.bdf, row.memory_total) == ("0000:16:00", 98304)
 
 
 def test_noise_is_passed_over() -> None:
     text = f"hello from .bashrc\n\x1b[31mWARN driver is old\x1b[0m\n{ROW0}\r\n'unbalanced\n{ROW1}\n12 34\n"
-    assert [row.index for row in smi.parse_machine(text)] == [0, 1]
+    assert [row.index for row in parse_machine(text)] == [0, 1]
 
 
 def test_the_report_is_read_by_sections() -> None:
-    report = smi.parse_query("libxpuml: a warning: with colons\n" + QUERY)
+    report = parse_query("libxpuml: a warning: with colons\n" + QUERY)
     assert (report.driver, report.runtime, report.attached) == ("5.0.21.26", "10.2", 2)
     (card,) = report.cards
     assert (card.bdf, card.minor, card.uuid, card.serial) == ("0000:01:00", 0, "GPU-7777", "SN7")
@@ -118,17 +123,17 @@ def test_processes_of_a_card() -> None:
         "    Processes\n        Process ID                        : 4711\n            Name : x\n"
         "        Process ID                        : 4712",
     )
-    assert smi.parse_query(text).cards[0].pids == (4711, 4712)
+    assert parse_query(text).cards[0].pids == (4711, 4712)
 
 
 def test_values_that_say_nothing() -> None:
-    card = smi.parse_query(second(Minor_Number="N/A", Xpu="Invalid Argument", XPU_UUID="N/A")).cards[0]
+    card = parse_query(second(Minor_Number="N/A", Xpu="Invalid Argument", XPU_UUID="N/A")).cards[0]
     assert (card.minor, card.utilisation, card.uuid) == (None, None, "")
 
 
 def test_no_output_is_no_cards() -> None:
     assert smi.read_cards("", "").cards == ()
-    assert smi.parse_query("xpu-smi: command not found").cards == ()
+    assert parse_query("xpu-smi: command not found").cards == ()
 
 
 def test_join_keeps_index_and_minor_apart() -> None:
@@ -175,3 +180,80 @@ def test_two_cards_of_one_minor_are_a_finding() -> None:
 
 def test_assumed_cards() -> None:
     assert [(c.index, c.node) for c in smi.assumed_cards(2).cards] == [(0, "/dev/xpu0"), (1, "/dev/xpu1")]
+
+
+#: What the one published report of the tool has between its sections that are read for identity.
+DETAILS = """\
+    Firmware Version
+        PBL Version                       : 1.0
+        SBL Version                       : 1.54
+        ALL Version                       : 1.0.2.14.1.54
+    PCI
+        Bus Id                            : 00000000:01:00.0
+        XPU Link Info
+            PCIe Generation
+                Max                       : 4
+                Current                   : 3
+            Link Width
+                Max                       : 16x
+                Current                   : 8x
+    Ecc Mode
+        Current                           : Enabled
+        Pending                           : Disabled
+    ECC Errors
+        Volatile
+            DRAM Correctable              : 3
+            DRAM Uncorrectable            : 0
+        Aggregate
+            DRAM Correctable              : 5
+            DRAM Uncorrectable            : N/A
+    Temperature
+        XPU Current Temp                  : 46 C
+    Power Readings
+        Enforced Power Limit              : 350.00 W
+        Power Draw                        : 76.00 W
+"""
+
+
+def test_details_of_a_card_are_read_by_their_sections() -> None:
+    (card,) = parse_query(f"XPU 00000000:01:00.0\n    XPU Part Number : B001\n{DETAILS}").cards
+    assert card.part == "B001"
+    assert card.firmware == (("PBL", "1.0"), ("SBL", "1.54"), ("ALL", "1.0.2.14.1.54"))
+    assert (card.generation, card.width) == (Limit(3, 4), Limit(8, 16))
+    assert card.ecc_mode == "Enabled"
+    assert (card.correctable, card.uncorrectable) == (Errors(3, 5), Errors(0, None))
+    assert (card.temperature, card.power, card.power_limit) == (46, 76, 350)
+
+
+def test_a_report_without_details_leaves_them_open() -> None:
+    (card,) = parse_query("XPU 00000000:01:00.0\n    Serial Number : SN7\n").cards
+    assert (card.generation, card.width, card.correctable) == (Limit(), Limit(), Errors())
+    assert not Limit(None, 16).below
+    assert Limit(8, 16).below
+
+
+def test_both_number_columns_of_a_line_are_read_and_told_apart() -> None:
+    row = parse_machine(ROW0.replace(" 0 0 SN0", " 0 3 SN0"))[0]
+    assert (row.index, row.device, row.temperature, row.power, row.firmware) == (
+        0,
+        3,
+        36,
+        86,
+        "1.0:2.6:1.39.1.7",
+    )
+    assert "card 0000:03:00 is 0 as a board and 3 as a device in xpu-smi -m: 0 was taken for its index" in (
+        smi.read_cards(ROW0.replace(" 0 0 SN0", " 0 3 SN0"), "").findings
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("XPU 0: P800 OAM  GPU-12-ab", Listed(0, "GPU-12-ab")),
+        ("XPU 3: P800 OAM (UUID: GPU-12-ab)", Listed(3, "GPU-12-ab")),
+        ("XPU 10: 00000000:21:00.0", Listed(10, bdf="0000:21:00")),
+        ("XPU 1:", Listed(1)),
+    ],
+)
+def test_the_three_formats_of_the_list(line: str, found: Listed) -> None:
+    assert parse_list(f"a warning\n{line}\nXPU-RT Version: 5\n") == [found]

@@ -1,0 +1,1 @@
+"""The step that has cards tested: what is asked, and what follows."""

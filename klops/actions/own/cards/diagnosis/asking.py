@@ -1,0 +1,120 @@
+"""What the agent's verb ``xccl`` is asked: which cards, for whom, and how they are tested. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from klops.actions.own.desired import INSIDE
+from klops.cards.evidence.driver import changed
+from klops.cards.record.quarantine import same_card
+from klops.cards.xccl.results import Aim
+
+if TYPE_CHECKING:
+    from klops.actions.own.cards.record.standing import Standing
+    from klops.cards.choice.selection import Wanted
+    from klops.inventory.settings import Settings
+
+
+def misfit(baseline: Mapping[str, Any] | None, standing: Standing) -> str:
+    """Why what was learned says nothing of the cards that are here now; "" where it does, or nothing was."""
+    if not bandwidths(baseline) or baseline is None:
+        return ""
+    then = str(baseline.get("driver") or "")
+    if changed(standing.driver, then):
+        return f"it is of driver {then}, and this is {standing.driver}"
+    known = [one for one in baseline.get("cards") or () if isinstance(one, Mapping)]
+    others = [
+        str(one.index)
+        for one in standing.cards
+        if one.used and one.present and not any(same_card(one.identity, of) for of in known)
+    ]
+    return f"card {', '.join(others)} is none of those that it is of" if others else ""
+
+
+def bandwidths(baseline: Mapping[str, Any] | None) -> dict[int, dict[int, float]]:
+    """Learned algorithm bandwidth in GB/s by size of group, then bytes; {} where nothing was learned."""
+    said = (baseline or {}).get("bandwidth")
+    if not isinstance(said, Mapping):
+        return {}
+    return {
+        int(size): {int(count): float(gbps) for count, gbps in of.items()}
+        for size, of in said.items()
+        if isinstance(of, Mapping)
+    }
+
+
+def aim(
+    settings: Settings,
+    wanted: Sequence[Wanted],
+    cards: Sequence[int],
+    *,
+    first: Sequence[Sequence[int]] = (),
+    links: Mapping[tuple[int, int], str],
+    baseline: Mapping[str, Any] | None,
+    serial: bool = False,
+    full: bool = False,
+    bad: Sequence[int] = (),
+) -> Aim:
+    """What the diagnosis is for. A first group with a card that can't be tested is none.
+
+    ``bad``: cards that aren't tested as they can't serve anyhow, so that no group of theirs is whole.
+    """
+    probe = settings.cards.probe
+    groups = [tuple(group) for group in first if set(group) <= set(cards)]
+    return Aim(
+        cards=tuple(cards),
+        wants=tuple(wanted),
+        groups=tuple(tuple(of) for of in settings.cards.groups if {*of} <= {*settings.cards.indexes}),
+        min_tp=settings.cards.min_tp,
+        first=tuple(groups),
+        links={pair: kind for pair, kind in links.items() if set(pair) <= set(cards)},
+        baseline=bandwidths(baseline),
+        serial=serial or probe.serial,
+        tries=probe.tries,
+        needed=probe.needed,
+        full=full,
+        bad=tuple(bad),
+    )
+
+
+def request(
+    settings: Settings,
+    standing: Standing,
+    wanted: Aim,
+    *,
+    run: str,
+    budget: float | None,
+    scan: bool,
+    smi: str,
+    service: str,
+) -> dict[str, Any]:
+    """The request. ``service``: whose environment the ranks get, "" for none."""
+    probe = settings.cards.probe
+    of = settings.services.get(service)
+    states = [one for index in wanted.cards if (one := standing.of(index)) is not None]
+    return {
+        "schema": 1,
+        "run": run,
+        "aim": wanted.as_json(),
+        "cards": [
+            {
+                **one.identity,
+                "node": one.container_node or one.identity["node"],
+                "inside": one.container_index,
+            }
+            for one in states
+        ],
+        "visible_env": settings.cards.visible_env,
+        "device_dir": INSIDE,
+        "env": {} if of is None else dict(of.env),
+        "env_script": None if of is None else of.env_script,
+        "backend": probe.backend,
+        "sizes": probe.sizes,
+        "rounds": probe.rounds,
+        "budget": settings.cards.budget if budget is None else budget,
+        "start_timeout": probe.start_timeout,
+        "timeout": probe.timeout,
+        "scan": scan,
+        "smi": smi,
+    }

@@ -1,0 +1,1 @@
+"""Reads and findings about cards: what they are, whether they open, who holds them."""

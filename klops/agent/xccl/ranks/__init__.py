@@ -1,0 +1,1 @@
+"""Rank processes: their own program, and starting, asking and ending them."""

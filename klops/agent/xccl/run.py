@@ -1,0 +1,66 @@
+"""Drives a plan: its batches go to the ranks, what came of them goes back to it, until it has its result."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Generator, List, Mapping, Sequence
+
+from klops.agent.xccl.runner import Runner
+from klops.cards.xccl import bandwidth
+from klops.cards.xccl.planning import tournament
+from klops.cards.xccl.results import OK, Aim, Batch, Diagnosis, Outcome, Test
+
+#: Batches beside those of the tournament: the first groups, singles, candidates.
+_BESIDE = 3
+#: Sizes of groups of a scan.
+WORLDS = (2, 4, 8)
+#: Bytes a rank. 2.6 MB is what one layer of a served model adds up (p800.md 3.5).
+SIZES = {
+    "cuda": (64 << 10, 1 << 20, 2_600_000, 16 << 20, 256 << 20),
+    "cpu": (64 << 10, 1 << 20, 2_600_000, 4 << 20),
+}
+Plan = Generator[Batch, Sequence[Outcome], Diagnosis]
+#: Told what is done now, and percent.
+Progress = Callable[[str, float], None]
+
+
+def drive(plan: Plan, runner: Runner, aim: Aim, progress: Progress) -> Diagnosis:
+    """Carry a plan out. How much there is to come isn't known before the end: percent are of what may be."""
+    expected = _BESIDE + len(tournament.rounds(aim.cards, aim.serial))
+    done = 0
+    try:
+        batch = next(plan)
+        while True:
+            progress(batch.title, min(95.0, round(100.0 * done / expected, 1)))
+            outcomes = runner.batch(batch)
+            done += 1
+            batch = plan.send(outcomes)
+    except StopIteration as end:
+        diagnosis: Diagnosis = end.value
+        return diagnosis
+
+
+def scan(runner: Runner, cards: Sequence[int], progress: Progress) -> Mapping[str, List[Mapping[str, Any]]]:
+    """All-reduces of the first 2, 4 and 8 cards: ``scan`` has a row a size, ``failed`` those that failed."""
+    rows: List[Mapping[str, Any]] = []
+    failed: List[Mapping[str, Any]] = []
+    worlds = [world for world in WORLDS if world <= len(cards)]
+    for number, world in enumerate(worlds):
+        title = f"the first {world} cards together"
+        progress(title, round(100.0 * number / len(worlds), 1))
+        (one,) = runner.batch(Batch((Test(tuple(cards[:world])),), title=title))
+        rows += [_row(world, sample.bytes, sample.us, sample.wrong) for sample in one.samples]
+        if one.status != OK:
+            failed.append({"world": world, "status": one.status, "stage": one.stage, "error": one.error})
+    return {"scan": rows, "failed": failed}
+
+
+def _row(world: int, count: int, us: float, wrong: int) -> Mapping[str, Any]:
+    algbw = bandwidth.algorithm(count, us)
+    return {
+        "world": world,
+        "bytes": count,
+        "us": us,
+        "algbw": round(algbw, 4),
+        "busbw": round(bandwidth.bus(algbw, world), 4),
+        "wrong": wrong,
+    }

@@ -1,0 +1,1 @@
+"""Which cards a service gets: legal sizes, groups, heads and weights. Pure."""

@@ -1,0 +1,1 @@
+"""Which tests in which order, and what is known so far."""

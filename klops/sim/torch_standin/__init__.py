@@ -1,0 +1,1 @@
+"""A package ``torch`` for ranks of a rehearsal host: tensors without content, cards without hardware."""
