@@ -34,6 +34,16 @@ class Figure:
     runs: int
 
 
+@dataclass(frozen=True)
+class Run:
+    """One command, once: wall and CPU seconds, what it printed, and what is wrong with it ("": nothing)."""
+
+    wall: float
+    cpu: float
+    printed: str
+    wrong: str
+
+
 def in_turn(contenders: Sequence[Contender]) -> list[Figure]:
     """Run the commands A B A B ..., one uncounted round first (not of those that run once only).
 
@@ -44,17 +54,20 @@ def in_turn(contenders: Sequence[Contender]) -> list[Figure]:
     for turn in range(max(contender.runs for contender in contenders) + 1):
         for contender in contenders:
             if (turn or contender.runs > 1) and len(walls[contender.label]) < contender.runs:
-                wall, cpu = _once(contender)
+                run = once(contender)
+                if run.wrong:
+                    raise SystemExit(f"{contender.label}: {run.wrong}\n{run.printed[-4000:]}")
                 if turn:
-                    walls[contender.label].append(wall)
-                    cpus[contender.label].append(cpu)
+                    walls[contender.label].append(run.wall)
+                    cpus[contender.label].append(run.cpu)
     return [
         Figure(c.label, statistics.median(walls[c.label]), statistics.median(cpus[c.label]), c.runs)
         for c in contenders
     ]
 
 
-def _once(contender: Contender) -> tuple[float, float]:
+def once(contender: Contender) -> Run:
+    """Run the command, and look at what it printed."""
     before, began = _children(), time.monotonic()
     done = subprocess.run(
         contender.argv,
@@ -69,9 +82,7 @@ def _once(contender: Contender) -> tuple[float, float]:
     )
     wall, cpu = time.monotonic() - began, _children() - before
     wrong = f"ended with {done.returncode}" if done.returncode else contender.check(done.stdout)
-    if wrong:
-        raise SystemExit(f"{contender.label}: {wrong}\n{done.stdout[-4000:]}")
-    return wall, cpu
+    return Run(wall, cpu, done.stdout, wrong)
 
 
 def _children() -> float:

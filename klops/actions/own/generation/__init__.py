@@ -1,0 +1,1 @@
+"""Generations of a host: what ran there, as one."""

@@ -1,0 +1,95 @@
+"""``klops.generation``: what serves now is noted as one, to go back to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from klops.actions.base import Action, Change, Context, Params, Plan, Probe, Seen, Step, View
+from klops.actions.own import hostreads, hostview
+from klops.actions.own.agentverbs import answer
+from klops.actions.own.generation import look
+from klops.errors import AgentError
+from klops.remote.lock import LockOwner
+
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
+
+class GenerationParams(Params):
+    """``state``: noted is the only one."""
+
+    state: Literal["noted"] = "noted"
+
+
+@dataclass(frozen=True)
+class Note(Step):
+    """Have the agent write down what stands as a generation."""
+
+    settings: Settings
+    run: str
+    health: str = look.GOOD
+    error: str = ""
+    #: the number of the one that was gone back to
+    of: int | None = None
+
+    def change(self) -> Change:
+        """What it counts as."""
+        return Change(f"note what stands as a {self.health} generation")
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """The number that it has."""
+        who = LockOwner.here()
+        told = {
+            "health": self.health,
+            "author": f"{who.who}@{who.origin}",
+            "run": self.run,
+            "error": self.error,
+            "of": self.of,
+            "keep": self.settings.generations.keep,
+        }
+        argv = hostreads.agent_argv(self.settings, "generation", stdin=True)
+        done = ctx.remote.run(argv, stdin=json.dumps(told).encode(), check=False)
+        said = answer(done, "the generation could not be noted")
+        return {"generation": said["number"]} if self.health == look.GOOD else {}
+
+
+class GenerationAction(Action[GenerationParams]):
+    """Notes a generation once all services that are to run are ready."""
+
+    name: ClassVar[str] = "klops.generation"
+    params = GenerationParams
+    follows: ClassVar[bool] = True
+
+    def probe(self, params: GenerationParams, view: View) -> Probe:
+        """The agent: units, and generations."""
+        return Probe(reads=(*hostreads.host(view.settings), look.read(view.settings)))
+
+    def plan(self, params: GenerationParams, view: View, seen: Seen) -> Plan:
+        """One step, or none when the newest good generation is what stands."""
+        settings = view.settings
+        host = hostview.look(seen.replies, settings)
+        trouble = host.trouble()
+        if trouble is not None:
+            return Plan(failure=trouble)
+        found = look.look(seen.replies)
+        if found is None:
+            why = host.agent_error or "its agent knows no generations"
+            if view.check:
+                return Plan(unknown=why)
+            return Plan(failure=AgentError(f"generations can't be asked for: {why}", hint="klops up"))
+        if found.now["good"]:
+            good = found.last_good or found.now
+            return Plan(
+                message=look.title(good), result={"generation": good["number"]}, warnings=found.faults
+            )
+        waiting = [name for name in found.now["units"] if host.units.get(name, {}).get("state") != "ready"]
+        # that a run has stopped and never came to start again
+        waiting += [name for name, unit in host.units.items() if unit.get("resumes")]
+        if waiting:
+            return Plan(skipped=f"not everything that is to run is ready: {', '.join(waiting)}")
+        if found.empty or (settings.services and not found.now["units"]):
+            return Plan(skipped="nothing runs that could be gone back to")
+        return Plan(steps=(Note(settings, view.run),), warnings=found.faults)

@@ -1,0 +1,139 @@
+"""``klops.patch``: files of site-packages are patched as the settings, or a task, say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from klops.actions.base import Action, Context, Params, Plan, Probe, Seen, Step, View
+from klops.actions.own import hostreads, hostview, unasked
+from klops.actions.own.patch.steps import ApplyPatch, RevertPatch
+from klops.actions.own.patch.wanted import Kept, Wanted, reverting, standing
+from klops.actions.own.stack.drift import drift
+from klops.actions.own.telling import carried_out
+from klops.errors import TaskFailed
+from klops.inventory.settings import Settings
+
+
+class PatchParams(Params):
+    """``file``, with ``copy`` or ``diff``, and ``test``: one patch; without them all of the settings.
+
+    ``state``: whether they are to be applied, or taken back.
+    """
+
+    state: Literal["present", "reverted"] = "present"
+    file: str | None = None
+    copy_from: str | None = Field(default=None, validation_alias="copy")
+    diff: str | None = None
+    test: str | None = None
+
+    @model_validator(mode="after")
+    def _one_patch(self) -> PatchParams:
+        given = [name for name in (self.copy_from, self.diff) if name is not None]
+        if self.file is None and (given or self.test is not None):
+            raise ValueError("copy, diff and test belong to a file: write file, too")
+        if self.file is not None and len(given) != (1 if self.state == "present" else 0):
+            wants = "write copy, or diff" if self.state == "present" else "copy and diff mean nothing here"
+            raise ValueError(f"a file that is to be {self.state}: {wants}")
+        return self
+
+
+class PatchAction(Action[PatchParams]):
+    """Patches each file from its pristine form, once; refuses one that somebody has changed by hand."""
+
+    name: ClassVar[str] = "klops.patch"
+    params = PatchParams
+    local_files: ClassVar[Mapping[str, str]] = {"copy": "files", "diff": "files"}
+
+    def probe(self, params: PatchParams, view: View) -> Probe:
+        """How the files stand, and the patches; nothing where there are none."""
+        files = _files(params, view.settings)
+        if not files:
+            return Probe()
+        reads = (*hostreads.host(view.settings), hostreads.packages(view.settings, files))
+        wanted = _wanted(params, view.settings)
+        return Probe(reads=reads, files={one.file: ("files", one.path) for one in wanted})
+
+    def plan(self, params: PatchParams, view: View, seen: Seen) -> Plan:
+        """A step for each file that doesn't stand as it should."""
+        settings = view.settings
+        files = _files(params, settings)
+        if not files:
+            return Plan(skipped="klops.stack.patches is empty: no file is patched")
+        host = hostview.look(seen.replies, settings)
+        nobody = unasked.unasked(view, host, "the files would be looked at")
+        if nobody is not None:
+            return nobody
+        reply = hostview.reply(seen.replies, hostreads.PACKAGES)
+        said = reply.json() if reply.stdout else None
+        if not reply.ok or not isinstance(said, Mapping) or "patches" not in said:
+            return unasked.refused(view, reply, "how the files stand can't be told")
+        there = {str(one["file"]): one for one in said["patches"]}
+        warnings = () if params.file is not None else _forgotten(there, files)
+        try:
+            kept = Kept(f"{settings.root}/pristine", str(said.get("site") or ""), view.host)
+            steps = _steps(params, settings, there, seen.files, kept)
+        except TaskFailed as failure:
+            if view.check and drift(settings, said["installed"]):
+                # in a dry run klops.stack has only said which files it would bring
+                return Plan(unknown=f"klops.stack would change packages first: {failure.message}")
+            return Plan(failure=failure, warnings=warnings)
+        done = "patched" if params.state == "present" else "as their distributions gave them"
+        text = "" if steps else f"{len(files)} files are {done}"
+        return Plan(steps=steps, result={"files": files}, message=text, warnings=warnings)
+
+    def apply(self, plan: Plan, ctx: Context) -> dict[str, Any]:
+        """Carry the steps out; noted are the files that have really become others."""
+        added, changed = carried_out(plan, ctx)
+        return {"patches": added, "changed": changed}
+
+
+def _steps(
+    params: PatchParams,
+    settings: Settings,
+    there: Mapping[str, Any],
+    patches: Mapping[str, bytes],
+    kept: Kept,
+) -> tuple[Step, ...]:
+    """What is to be done to which file. Raises TaskFailed for one that isn't fit for it."""
+    if params.state == "reverted":
+        files = _files(params, settings)
+        return tuple(RevertPatch(settings, file) for file in files if reverting(file, there[file], kept))
+    found = []
+    for wanted in _wanted(params, settings):
+        data = patches[wanted.file]
+        why = standing(wanted, data, there[wanted.file], kept)
+        if why:
+            found.append(ApplyPatch(settings, wanted, data, why))
+    return tuple(found)
+
+
+def _files(params: PatchParams, settings: Settings) -> list[str]:
+    return [one.file for one in settings.stack.patches] if params.file is None else [params.file]
+
+
+def _wanted(params: PatchParams, settings: Settings) -> list[Wanted]:
+    """The patches that are to be applied."""
+    if params.state == "reverted":
+        return []
+    if params.file is not None:
+        return [_one(params.file, params.copy_from, params.diff, params.test)]
+    return [_one(one.file, one.copy_from, one.diff, one.test) for one in settings.stack.patches]
+
+
+def _one(file: str, copy: str | None, diff: str | None, test: str | None) -> Wanted:
+    if diff is not None:
+        return Wanted(file, "diff", diff, test)
+    return Wanted(file, "copy", str(copy), test)
+
+
+def _forgotten(there: Mapping[str, Any], files: list[str]) -> tuple[str, ...]:
+    """Files that klops has patched, and that no setting names any more."""
+    return tuple(
+        f"{file} is patched, and no longer named in klops.stack.patches: it stays so until a task of "
+        "klops.patch with state: reverted"
+        for file, one in there.items()
+        if file not in files and one.get("known") is not None
+    )

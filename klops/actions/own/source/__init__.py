@@ -1,0 +1,1 @@
+"""``klops.source``: the source tree of a repository of the control node, as a release on the host."""

@@ -1,0 +1,1 @@
+"""``klops.stack``: pinned versions of Python packages in the container."""

@@ -1,0 +1,1 @@
+"""Generations: what ran on a host, as one: release, packages, patches and units."""

@@ -1,0 +1,59 @@
+"""What stands now, in the shape of a generation; by klops' own notes, so that it costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from klops.agent import store
+from klops.agent.units import ondisk, released, unit
+
+
+def now(root: str) -> dict[str, Any]:
+    """Release, packages, patches and units that are wanted. Raises :class:`VerbError`."""
+    name = released.current(root)
+    about = _about(root, name) if name else {}
+    stack = store.read_json(f"{root}/stack/stack.json") or {}
+    patches = store.read_json(f"{root}/patches.json") or {}
+    targets = (store.read_json(f"{released.folder(root)}/targets.json") or {}) if name else {}
+    return {
+        "release": name,
+        "commit": about.get("commit"),
+        "ref": about.get("ref"),
+        "targets": list(targets.get("targets", [])),
+        # what was put back as it came is not changed
+        "stack": {
+            name: one
+            for name, one in stack.get("distributions", {}).items()
+            if one != stack.get("original", {}).get(name)
+        },
+        "patches": {
+            file: {key: one[key] for key in ("pristine", "patched", "patch")}
+            for file, one in patches.get("patches", {}).items()
+        },
+        "units": _units(store.Paths(root)),
+    }
+
+
+def original(root: str) -> dict[str, Any]:
+    """Distributions as they stood before klops changed them for the first time, by name."""
+    return dict((store.read_json(f"{root}/stack/stack.json") or {}).get("original", {}))
+
+
+def _about(root: str, name: str) -> dict[str, Any]:
+    try:
+        with open(f"{released.folder(root)}/{name}.json", "rb") as file:
+            found = json.loads(file.readline(released.HEAD))["about"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _units(paths: store.Paths) -> dict[str, Any]:
+    found = {}
+    for name in paths.names():
+        spec, _ = ondisk.attempt(ondisk.spec, paths, name)
+        record, _ = ondisk.attempt(ondisk.record, paths, name)
+        if spec is not None and record is not None and record.desired == unit.RUNNING:
+            found[name] = {"digest": spec.get("digest"), "spec": spec}
+    return found

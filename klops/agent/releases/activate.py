@@ -1,0 +1,167 @@
+"""The verb ``activate``: a release becomes the current one, and what the container imports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Iterator, Mapping, Sequence
+
+from klops.agent import store
+from klops.agent.errors import VerbError
+from klops.agent.releases import imports, known, locating, targets
+from klops.agent.releases.places import Places, check_name
+from klops.agent.releases.standin import StandIn
+from klops.agent.releases.targets import SITE, Target
+from klops.source.manifest import Release
+
+_NAMED = 5
+
+
+def activate(places: Places, request: Mapping[str, Any]) -> dict[str, Any]:
+    """``{before, changed, imports, pruned, notes}``.
+
+    ``request``: ``name``, ``targets``, ``paths`` (folders within the tree that units have in PYTHONPATH),
+    ``keep``, ``protect``. When something else is imported than the release, all is put back. Raises
+    :class:`VerbError` and ``OSError``.
+    """
+    name, wanted = check_name(request.get("name")), targets.read(request.get("targets", []))
+    paths = _texts(request, "paths")
+    keep, protect = request.get("keep", 3), _texts(request, "protect")
+    if not isinstance(keep, int) or keep < 0:
+        raise VerbError("usage", f"keep is {keep!r}, not a number of releases")
+    with places.alone("activate"):
+        release = _sound(places, name, wanted)
+        before, put = places.now(), recorded(places)
+        goal = spots(places, wanted)
+        # those that were put somewhere before and aren't asked for any more
+        old = [(target, spot) for target, spot in spots(places, put) if spot.place not in _at(goal)]
+        for target, spot in goal:
+            spot.check(replace=bool(target.package))
+        changed: list[str] = []
+        _record(places, [target for target, _ in (*goal, *old)])
+        with _put_back(places, before, put):
+            if before != name:
+                point(places, name)
+                changed.append(f"current: {before or 'none'} -> {name}")
+            changed += [said for _, spot in old for said in [spot.take_away()] if said]
+            changed += [said for _, spot in goal for said in [spot.put()] if said]
+            found = imports.look(places, release, wanted, paths)
+            imports.insist(found)
+        _record(places, [target for target, _ in goal])
+        if before != name:
+            from klops.agent.audit import Audit
+            from klops.agent.releases import publish
+            from klops.agent.trouble import Troubles
+
+            publish.used(places, name)
+            audit = Audit(store.Paths(places.root).audit, f"activate {os.getpid()}", Troubles())
+            audit.note("release", "", release=name, was=before)
+        pruned, notes = _tidy(places, keep, protect)
+    return {
+        "before": before,
+        "changed": changed,
+        "imports": [one.as_json() for one in found],
+        "pruned": pruned,
+        "notes": notes,
+    }
+
+
+def _texts(request: Mapping[str, Any], key: str) -> list[str]:
+    value = request.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise VerbError("usage", f"{key} is no list of texts")
+    return value
+
+
+def _sound(places: Places, name: str, wanted: Sequence[Target]) -> Release:
+    """The release, when it is whole and has what targets are to show. Raises :class:`VerbError`."""
+    if name not in known.whole(places):
+        raise VerbError("no-release", f"there is no release {name} on this host", "klops sync it")
+    release = known.load(places, name)
+    damage = known.damage(places.tree(name), release)
+    if damage:
+        listed = ", ".join(f"{one['path']} ({one['problem']})" for one in damage[:_NAMED])
+        raise VerbError(
+            "damaged-release",
+            f"{len(damage)} files of {name} are not as they were laid down: {listed}",
+            "klops sync lays it down anew",
+        )
+    lacking = [one.path for one in wanted if one.package and not targets.holds(release.entries, one.path)]
+    if lacking:
+        raise VerbError(
+            "no-such-path", f"{name} has no folder {lacking[0]}", "see path in klops.source.targets"
+        )
+    return release
+
+
+def spots(places: Places, wanted: Sequence[Target]) -> list[tuple[Target, StandIn]]:
+    """Where links have to stand. Raises :class:`VerbError`."""
+    found = []
+    for target in wanted:
+        if target.root:
+            found.append((target, StandIn(target.root, places.current, places.current)))
+        elif target.place == SITE:
+            link = f"{places.current}/{target.path}"
+            found.append((target, StandIn(installed(target.package), link, places.current)))
+    return found
+
+
+def installed(package: str) -> str:
+    """The folder where a package is installed, or would be. Raises :class:`VerbError`."""
+    below, site = package.replace(".", "/"), locating.folders()
+    return next((f"{one}/{below}" for one in site if os.path.lexists(f"{one}/{below}")), f"{site[0]}/{below}")
+
+
+def _at(goal: Sequence[tuple[Target, StandIn]]) -> set[str]:
+    return {spot.place for _, spot in goal}
+
+
+def point(places: Places, name: str) -> None:
+    """Swap the link ``current``. Raises ``OSError``."""
+    beside = f"{places.current}.{os.getpid()}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)
+    os.symlink(name, beside)
+    os.replace(beside, places.current)
+
+
+@contextlib.contextmanager
+def _put_back(places: Places, before: str | None, put: Sequence[Target]) -> Iterator[None]:
+    """What fails within leaves the link and the targets as they were."""
+    try:
+        yield
+    except BaseException:
+        old = spots(places, put)
+        for _, spot in spots(places, recorded(places)):
+            if spot.place not in _at(old):
+                spot.take_away()
+        if before is not None:
+            point(places, before)
+        elif os.path.lexists(places.current):
+            os.unlink(places.current)
+        for _, spot in old:
+            spot.put()
+        _record(places, put)
+        raise
+
+
+def recorded(places: Places) -> list[Target]:
+    """Targets that were put somewhere. Raises :class:`VerbError`."""
+    noted = store.read_json(places.targets)
+    return [] if noted is None else targets.read(noted["targets"])
+
+
+def _record(places: Places, wanted: Sequence[Target]) -> None:
+    if list(wanted) != recorded(places):
+        store.write_json(places.targets, {"targets": [target.as_json() for target in wanted]})
+
+
+def _tidy(places: Places, keep: int, protect: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What was removed, and why nothing was."""
+    from klops.agent.releases import prune
+
+    prune.sweep(places)
+    try:
+        return prune.prune(places, keep, protect), []
+    except VerbError as failure:
+        return [], [f"no old release was removed, as it can't be told which are in use: {failure.message}"]

@@ -1,0 +1,95 @@
+"""What is not needed any more: old releases, and what interrupted runs have left."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import Collection
+
+from klops.agent import store
+from klops.agent.generations import kept as generations
+from klops.agent.releases import files, known
+from klops.agent.releases.places import Places
+from klops.source.manifest.release import is_name
+
+#: Logs of failed builds that stay.
+_LOGS = 3
+#: What is written beside, and was never renamed.
+_BESIDE = re.compile(r"(.*\.json|current)\.\d+\.new\Z")
+
+
+def in_use(places: Places) -> set[str]:
+    """Releases that units run from. Raises :class:`VerbError` when that can't be told."""
+    from klops.agent.units import unit
+
+    paths, found = store.Paths(places.root), set()
+    for name in paths.names():
+        state = store.read_json(paths.state(name)) or {}
+        if state.get("state") != unit.STOPPED and isinstance(state.get("release"), str):
+            found.add(str(state["release"]))
+    return found
+
+
+def prune(places: Places, keep: int, protect: Collection[str]) -> list[str]:
+    """Remove all but the current release, the protected ones, those in use, and the last used ``keep`` more.
+
+    That of the last good generation is protected: it is what one goes back to. One that a build was made from
+    never runs itself: it stays beside the current one, whose next build shares its files, and counts for
+    nothing. Returns the names of those removed.
+    """
+    now, whole = places.now(), known.whole(places)
+    bases = {name: known.base(places, name) for name in whole}
+    never = {now, *protect, *generations.needed_releases(places.root), *in_use(places)}
+    ran = [name for name in whole if name not in never and name not in bases.values()]
+    kept = {*never, *ran[:keep], *([bases[now]] if now in bases else [])}
+    gone = [name for name in whole if name not in kept]
+    for name in gone:
+        _discard(places, name)
+    return gone
+
+
+def _discard(places: Places, name: str) -> None:
+    """Without its folder a manifest is no release, so that goes first."""
+    away = os.fsencode(f"{places.trash}/{name}.{os.getpid()}")
+    files.remove(away)
+    files.move_folder(os.fsencode(places.tree(name)), away)
+    store.remove(places.manifest(name))
+    for path in (places.build_log(name), places.build_log(name) + ".1"):
+        store.remove(path)
+    files.remove(away)
+
+
+def sweep(places: Places) -> None:
+    """Remove what runs that didn't come to their end have left. Only who is alone there may."""
+    end_left(places)
+    for folder in (places.incoming_folder, places.building_folder, places.trash):
+        for name in os.listdir(folder):
+            files.remove(os.fsencode(f"{folder}/{name}"))
+    whole, now = known.whole(places), places.now()
+    _sweep_logs(places, whole)
+    for entry in os.listdir(places.folder):
+        name = entry[: -len(".json")] if entry.endswith(".json") else entry
+        half = is_name(name) and name not in whole and name != now
+        if half or _BESIDE.match(entry):
+            files.remove(os.fsencode(f"{places.folder}/{entry}"))
+
+
+def _sweep_logs(places: Places, whole: Collection[str]) -> None:
+    """Of builds that failed only the last ones' logs stay: nothing else would ever take them away."""
+    found = []
+    for path in glob.glob(glob.escape(os.path.dirname(places.build_log("x"))) + "/build-*.log"):
+        name = os.path.basename(path)[len("build-") : -len(".log")]
+        if is_name(name) and name not in whole:
+            found.append((os.stat(path).st_mtime_ns, path))
+    for _, path in sorted(found)[:-_LOGS]:
+        store.remove(path)
+        store.remove(path + ".1")
+
+
+def end_left(places: Places) -> None:
+    """End what a build that was killed has left alive: it writes to files that nobody wants."""
+    if os.path.exists(places.build_record):
+        from klops.agent import running
+
+        running.end_left(places.root, places.build_record, "left by a build that was killed")
