@@ -8,11 +8,11 @@ printed.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,6 +45,8 @@ class View:
     #: renders a Jinja2 template text with the host's variables and the task's; keywords as Templar.text has
     render: Callable[..., str]
     check: bool = False
+    #: the texts of changes are shown: what they cost is not for nothing
+    diff: bool = False
     #: the run this is part of: a lock with the same name is our own
     run: str = ""
     #: ``environment`` of the task: for the programs that it runs on the host
@@ -58,6 +60,21 @@ class View:
     find_local: Callable[[str, str], Path] = lambda kind, path: Path(path)
 
 
+class LocalLook(Hashable, Protocol):
+    """A look at the control node that is more than one file, such as at a repository. Changes nothing.
+
+    Equal looks are answered once a run, for all its hosts: a frozen dataclass of all that the answer depends
+    on.
+    """
+
+    @property
+    def what(self) -> str:
+        """What is looked at, for whoever waits: ``reading /src/vllm``."""
+
+    def look(self) -> object:
+        """What is there. Raises :class:`KlopsError`: then each task that asks fails with it."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """What a plan needs: reads on the host, and files of the control node (found beside the playbook)."""
@@ -65,14 +82,19 @@ class Probe:
     reads: tuple[Read, ...] = ()
     #: key -> (kind of folder to look in: "files" or "templates", path as written)
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: key -> a look at the control node
+    local: Mapping[str, LocalLook] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read: replies of the host by key of the read, contents of local files by key."""
+    """What was read: replies of the host by key of the read; of the control node by key, too."""
 
     replies: Replies = field(default_factory=dict)
+    #: contents of local files
     files: Mapping[str, bytes] = field(default_factory=dict)
+    #: answers to looks
+    local: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,6 +196,8 @@ class Action(abc.ABC, Generic[P]):
     free_form: ClassVar[str] = ""
     #: True for an action that runs once for all hosts of a batch, with the first of them, as pause does
     once: ClassVar[bool] = False
+    #: True for an action that is there for what earlier tasks do: that its plan moves with that is no news
+    follows: ClassVar[bool] = False
     #: parameters that name a file of the control node -> the kind of folder it is looked for in
     local_files: ClassVar[Mapping[str, str]] = {}
     #: parameters of Ansible's module of that name that are refused when the file is loaded -> why, and what

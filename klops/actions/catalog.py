@@ -47,10 +47,18 @@ GENERIC = {
 #: klops' own
 OWN = {
     "klops.agent": "own.agent",
+    "klops.cards": "own.cards.action",
     "klops.container": "own.container.action",
+    "klops.cron": "own.cron.action",
+    "klops.generation": "own.generation.action",
     "klops.image": "own.image.action",
+    "klops.patch": "own.patch.action",
     "klops.preflight": "own.preflight.action",
+    "klops.reap": "own.reap.action",
+    "klops.rollback": "own.rollback.action",
     "klops.services": "own.services.action",
+    "klops.source": "own.source.action",
+    "klops.stack": "own.stack.action",
     "klops.status": "own.status",
 }
 

@@ -10,8 +10,9 @@ import signal
 import time
 from typing import Any
 
-from klops.agent.identity import Handle
-from klops.agent.store import append_line
+from klops.agent.processes import identity, procs
+from klops.agent.processes.identity import Handle
+from klops.agent.store import append_line, rotate
 from klops.agent.trouble import Troubles
 
 #: Bytes after which it becomes ``audit.jsonl.1``, in place of the one before: about 60000 lines.
@@ -31,8 +32,7 @@ class Audit:
         line = {"at": round(time.time(), 3), "by": self._by, "event": event, "unit": unit, **fields}
         try:
             append_line(self._path, line)
-            if os.stat(self._path).st_size > LONGEST:
-                os.replace(self._path, self._path + ".1")
+            rotate(self._path, LONGEST)
         except OSError as error:
             self._troubles.met(f"{self._path} can't be written", error)
         else:
@@ -41,7 +41,32 @@ class Audit:
     def signal(self, unit: str, handle: Handle, name: str, number: int, why: str) -> str:
         """Send a signal and write down to whom, which, why, and what came of it."""
         outcome = handle.send(number)
-        who = handle.identity
+        self._sent(unit, handle.identity, name, number, why, handle.how, outcome)
+        return outcome
+
+    def signal_child(self, pid: int, number: int, why: str) -> str:
+        """The same to a child of this process that it has not reaped: the pid can't be another's.
+
+        It is sent even where there are no descriptors left; then without a line that could name it whole.
+        """
+        try:
+            process = procs.read(pid)
+        except OSError:
+            process = None
+        try:
+            os.kill(pid, number)
+            outcome = "sent"
+        except ProcessLookupError:
+            outcome = "gone"
+        if process is None and outcome == "sent":
+            self.note("signal", "", pid=pid, signal=signal.Signals(number).name, why=why, outcome=outcome)
+        elif process is not None:
+            self._sent("", identity.of(process), process.name, number, why, "kill: an own child", outcome)
+        return outcome
+
+    def _sent(
+        self, unit: str, who: identity.Identity, name: str, number: int, why: str, how: str, outcome: str
+    ) -> None:
         self.note(
             "signal",
             unit,
@@ -52,7 +77,6 @@ class Audit:
             name=name,
             signal=signal.Signals(number).name,
             why=why,
-            how=handle.how,
+            how=how,
             outcome=outcome,
         )
-        return outcome

@@ -1,4 +1,4 @@
-"""Digests that both ends compute: of a unit's specification, and of its secrets.
+"""Digests that both ends compute: of a unit's specification, of its secrets, and of changed packages.
 
 No I/O here, so that the control side can use the very same functions.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Any, Dict, Mapping
+
+#: Hex digits that tell which packages a unit was started on.
+_DIGITS = 16
 
 
 def canonical(value: Any) -> str:
@@ -24,3 +27,14 @@ def spec_digest(spec: Mapping[str, Any]) -> str:
 def secret_digest(salt: str, secrets: Mapping[str, str]) -> str:
     """sha256 over the salt (hex digits) and the secrets, to compare without sending them back."""
     return hashlib.sha256((salt + canonical(dict(secrets))).encode("ascii")).hexdigest()
+
+
+def packages_digest(changed: Mapping[str, Any], patched: Mapping[str, Any]) -> str:
+    """Of what klops has changed of the container's packages; "" while that is nothing.
+
+    ``changed``: ``{"version", "record"}`` or None of each distribution by name; ``patched``: sha256 of each
+    patched file.
+    """
+    if not changed and not patched:
+        return ""
+    return hashlib.sha256(canonical([changed, patched]).encode("ascii")).hexdigest()[:_DIGITS]

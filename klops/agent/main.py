@@ -11,23 +11,33 @@ from klops.agent.options import Options, digest_of
 def _run(options: Options, package: str) -> int:
     verb = options.verb
     if verb == "gate":
-        from klops.agent import gate
+        from klops.agent.units import gate
 
         return gate.main()
-    if verb in ("hold", "supervise"):
+    if verb == "rank":
+        from klops.agent.xccl.ranks import rank
+
+        return rank.main()
+    if verb in ("hold", "supervise", "compile"):
         from klops.agent import cache
 
         cache.write(package)
+    if verb == "compile":
+        return 0
+    if verb == "several":
+        from klops.agent.verbs import several
+
+        return several.run(options.values.get("--asked", "[]"), lambda argv: main(argv, package))
     if verb == "hold":
-        from klops.agent.launcher import Launcher
+        from klops.agent.supervision.launcher import Launcher
 
         return Launcher(options.root, package, beside="--beside" in options.flags).run()
     if verb == "supervise":
-        from klops.agent import supervisor
+        from klops.agent.supervision import supervisor
 
         launcher, beside = options.values.get("--launcher", 0), "--beside" in options.flags
         return supervisor.main(options.root, digest_of(package), package, launcher, beside=beside)
-    from klops.agent import verbs
+    from klops.agent.verbs import dispatch as verbs
 
     return verbs.run(options, package)
 

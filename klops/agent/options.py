@@ -15,14 +15,45 @@ _VALUES: dict[str, Any] = {
     "--since": float,
     "--device-dir": str,
     "--launcher": int,
+    "--grace": float,
+    "--access-age": float,
+    "--run": str,
+    "--container": str,
+    "--kind": str,
+    "--names": str,
+    "--files": str,
+    "--imports": str,
+    "--paths": str,
+    "--asked": str,
 }
-_FLAGS = ("--follow", "--while-stdin", "--beside")
-#: Verbs that take a unit's name.
-_NAMED = ("start", "stop", "restart", "remove", "wait", "logs")
+#: Options with a value that may be given more than once.
+_LISTS = ("--include",)
+_FLAGS = (
+    "--follow",
+    "--while-stdin",
+    "--beside",
+    "--check",
+    "--host",
+    "--shared-ipc",
+    "--lift",
+    "--verify",
+    "--entries",
+    "--resumes",
+)
+#: Verbs that take the name of a unit or a release.
+_NAMED = ("start", "stop", "restart", "remove", "wait", "logs", "receive", "build")
+#: Verbs that leave nothing behind.
+READING = ("status", "ps", "holders", "about", "releases", "packages", "generations")
+#: Verbs about releases.
+RELEASES = ("releases", "offer", "receive", "build", "activate")
 _VERBS = (
-    *("status", "ps", "holders", "about"),
+    *("several", "status", "ps", "holders", "about"),
     *("keep", "bring-back", "forget-kept", "quit"),
-    *("hold", "supervise", "gate"),
+    *("hold", "supervise", "compile", "gate", "reap"),
+    *("xccl", "rank", "note"),
+    *("generations", "generation"),
+    *("packages", "stack", "restore", "patch"),
+    *("releases", "offer", "activate"),
     *_NAMED,
 )
 
@@ -35,6 +66,7 @@ class Options:
             raise VerbError("usage", f"verbs: {', '.join(_VERBS)}")
         self.verb = argv[0]
         self.values: dict[str, Any] = {}
+        self.lists: dict[str, list[str]] = {}
         self.flags: set[str] = set()
         names = []
         rest = iter(argv[1:])
@@ -44,6 +76,11 @@ class Options:
                     self.values[word] = _VALUES[word](next(rest))
                 except (StopIteration, ValueError) as error:
                     raise VerbError("usage", f"{word} needs a value ({_VALUES[word].__name__})") from error
+            elif word in _LISTS:
+                value = next(rest, None)
+                if value is None:
+                    raise VerbError("usage", f"{word} needs a value")
+                self.lists.setdefault(word, []).append(value)
             elif word in _FLAGS:
                 self.flags.add(word)
             elif word.startswith("-"):
@@ -56,7 +93,7 @@ class Options:
 
     @property
     def root(self) -> str:
-        """The root, which every verb but ``gate`` and ``about`` needs."""
+        """The root, which every verb but ``gate``, ``rank`` and ``about`` needs."""
         root = self.values.get("--root", "")
         if not root.startswith("/"):
             raise VerbError("usage", "--root with an absolute path is needed")

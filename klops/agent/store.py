@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
+import stat
 from typing import Any
 
 from klops.agent.errors import VerbError
@@ -29,12 +32,26 @@ class Paths:
         self.lock = self.run + "/supervisor.lock"
         self.audit = root + "/audit.jsonl"
         self.kept = root + "/kept.json"
+        #: of diagnoses: who is at work, which ranks there are, and what these need meanwhile. None of these
+        #: names is that of a unit's file.
+        self.ranks_lock = self.run + "/xccl.lock"
+        self.ranks = self.run + "/xccl.ranks.jsonl"
+        self.ranks_folder = self.run + "/xccl"
 
     def make(self) -> None:
         """Make the folders. Only verbs that change something call this."""
         os.makedirs(self.root, mode=0o755, exist_ok=True)
         for folder in (self.run, self.log_dir, self.units):
             os.makedirs(folder, mode=0o700, exist_ok=True)
+
+    def owner(self) -> int:
+        """Whose the units are: a supervisor makes its lock, the folder may be of whoever put klops there."""
+        for path in (self.lock, self.run):
+            try:
+                return os.stat(path).st_uid
+            except FileNotFoundError:
+                continue
+        return os.geteuid()
 
     def spec(self, name: str) -> str:
         return f"{self.units}/{name}.json"
@@ -47,6 +64,9 @@ class Paths:
 
     def lineage(self, name: str) -> str:
         return f"{self.run}/{name}.lineage.jsonl"
+
+    def traces(self, name: str) -> str:
+        return f"{self.run}/{name}.traces.json"
 
     def log(self, name: str) -> str:
         return f"{self.log_dir}/{name}.log"
@@ -80,18 +100,29 @@ def check_name(name: str) -> str:
     return name
 
 
+def read_text(path: str, errors: str = "strict") -> str:
+    """The text of a regular file. Raises ``OSError``, for anything else too: a FIFO would keep its reader."""
+    with open(path, encoding="utf-8", errors=errors, opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return file.read()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_json(path: str) -> dict[str, Any] | None:
     """A JSON object, or None when there is no such file. Raises :class:`VerbError` for anything else."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+        value = json.loads(read_text(path))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise VerbError(
             "unreadable", f"{path}: {error.strerror}", "run it as the user who owns that file"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise VerbError(
             "damaged", f"{path} is not JSON: {error}", "run klops up: it is written anew"
         ) from error
@@ -143,6 +174,27 @@ def append_line(path: str, value: dict[str, Any]) -> None:
             line = b"\n" + line
         if os.write(fd, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    finally:
+        os.close(fd)
+
+
+def rotate(path: str, longest: int) -> None:
+    """Make a file of lines that is longer than so many bytes ``PATH.1``, in place of the one before.
+
+    Of several that find it too long one does: another would put what was begun anew in the place of all
+    that came before. Raises ``OSError``.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_size <= longest:
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # somebody is at it
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
+                os.replace(path, path + ".1")
     finally:
         os.close(fd)
 

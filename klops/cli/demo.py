@@ -54,6 +54,9 @@ def demo(
             _refuse_another(running, hosts, None if transport is None else transports)
             sim.set_faults(running, faults)
             typer.echo(f"{keep}: faults now: {', '.join(faults) or 'none'}")
+            if any(spec.endswith(":open-eperm") for spec in faults):
+                # a container that runs keeps the nodes that it was made with
+                typer.echo("  open-eperm holds in containers made from now on: klops up --recreate makes one")
             return
         made = sim.make(keep, hosts=count, transports=transports, fault_specs=faults, vllm=vllm, say=_say)
         _explain(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from klops.cli.options import (
     host_command,
     split_commas,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @host_command
@@ -35,14 +32,27 @@ def up(
             "one's services are ready, and comes back if they don't get there.",
         ),
     ] = False,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            "--tp",
+            metavar="N",
+            min=1,
+            help="Cards of each service, whatever klops.services says. Warned of, as nothing proves that "
+            "they hold the model.",
+            show_default=False,
+        ),
+    ] = None,
     detailed_exitcode: DetailedExitcodeOption = False,
     common: Common,
 ) -> None:
-    """Bring hosts up: preflight, agent, image, container, services, until each service answers.
+    """Bring hosts up: preflight, agent, image, container, cards, services, until each service answers.
 
     Example: klops up p800 --check --diff
     """
-    extra = {"recreate": "allow"} if recreate else {}
+    extra: dict[str, Any] = {"recreate": "allow"} if recreate else {}
+    if tp is not None:
+        extra["tp"] = tp
     _shipped("up.yml", hosts, common, extra=extra, tags=tags, skip_tags=skip_tags, detailed=detailed_exitcode)
 
 
@@ -116,6 +126,7 @@ def _shipped(
     from klops.cli.place import choose_service
     from klops.cli.running import finish, run_playbook
     from klops.cli.session import confirm, open_session
+    from klops.cli.taken import require_uses
     from klops.playbook.shipped import find
 
     session = open_session(common)
@@ -126,8 +137,7 @@ def _shipped(
     if question:
         confirm(question.format(hosts=", ".join(hosts)), common)
     path, origin = find(playbook)
-    if "recreate" in (extra or {}):
-        _require_recreate(path)
+    require_uses(path, extra or ())
     result = run_playbook(
         session,
         path,
@@ -138,27 +148,3 @@ def _shipped(
         skip_tags=split_commas(skip_tags),
     )
     finish(session, result, show_status=True, detailed=detailed)
-
-
-def _require_recreate(path: Path) -> None:
-    """Raise :class:`UsageError` for a playbook in which ``--recreate`` would go nowhere.
-
-    What a file holds that is included while it runs isn't known yet: then it is left to its author.
-    """
-    from klops.actions.catalog import catalog
-    from klops.actions.control import include_tasks
-    from klops.actions.own.container.action import ContainerAction
-    from klops.errors import UsageError
-    from klops.playbook.load.plays import load_playbook
-    from klops.playbook.model import tasks_of
-
-    for play in load_playbook(path, catalog()).plays:
-        for task in tasks_of((*play.pre_tasks, *play.tasks, *play.post_tasks, *play.handlers)):
-            if task.action.name == include_tasks.NAME:
-                return
-            if task.action.name == ContainerAction.name and "recreate" in task.params:
-                return
-    raise UsageError(
-        f"{path} has no use for --recreate: no task of it gives klops.container the parameter recreate",
-        hint='write recreate: "{{ recreate }}" there, and recreate: null among the vars of the play',
-    )

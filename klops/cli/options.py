@@ -108,6 +108,18 @@ SkipTagsOption = Annotated[
     list[str] | None,
     typer.Option("--skip-tags", metavar="TAG,...", help="Leave out tasks with one of these tags."),
 ]
+#: Of the commands that test cards.
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        min=1,
+        help="At most this long on a host; else klops.cards.budget.",
+        show_default=False,
+    ),
+]
+
 DetailedExitcodeOption = Annotated[
     bool, typer.Option("--detailed-exitcode", help="With --check: exit with 3 when changes are pending.")
 ]

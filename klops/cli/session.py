@@ -38,8 +38,12 @@ class Session:
     common: Common
     inventory: Inventory
     extra: Mapping[str, Any]
+    #: standard output is some file's alone, as JSON has it
+    aside: bool = False
     #: where commands run just now
     _working: list[Remote] = field(default_factory=list, repr=False)
+    #: of hosts whose settings were looked at
+    _roots: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def redactor(self) -> Redactor:
@@ -68,6 +72,7 @@ class Session:
     def settings(self, host: str) -> Settings:
         """Settings of a host. The redactor knows its secrets from here on, those that can be had."""
         settings = self.inventory.settings(host, extra=self.extra, render=self._renderer(host))
+        self._roots[host] = settings.root
         settings.resolve_secrets(self.redactor)
         return settings
 
@@ -91,9 +96,11 @@ class Session:
 
         A clone, so that an interrupt can end what runs there and the connection is still there to do it by.
         """
+        from klops.remote.audit import log_of
         from klops.remote.factory import open_remote
 
-        remote = open_remote(self.connection(host))
+        audit_log = log_of(self._roots[host]) if host in self._roots else ""
+        remote = open_remote(self.connection(host), audit_log=audit_log)
         working = remote.clone()
         self._working.append(working)
         try:
@@ -146,10 +153,10 @@ class Session:
 
     @cached_property
     def outlet(self) -> Outlet:
-        """Where people read: standard output, or standard error when that is JSON's alone."""
+        """Where people read: standard output, or standard error when that is JSON's or a file's alone."""
         from klops.ui.outlet import Outlet
 
-        return Outlet(sys.stderr if self.common.json else sys.stdout)
+        return Outlet(sys.stderr if self.common.json or self.aside else sys.stdout)
 
     def end(self, status: int) -> NoReturn:
         """End the command with an exit status; 0 only when its output was taken."""
@@ -169,8 +176,11 @@ class Session:
         sys.stdout.flush()
 
 
-def open_session(common: Common) -> Session:
-    """Load the inventory and what ``-e`` says. Raises :class:`UsageError` and :class:`SourceErrors`."""
+def open_session(common: Common, *, aside: bool = False) -> Session:
+    """Load the inventory and what ``-e`` says. Raises :class:`UsageError` and :class:`SourceErrors`.
+
+    ``aside``: standard output is kept free for a file that goes there.
+    """
     from klops.inventory import default_sources, load
     from klops.ui.colour import wants_colour
     from klops.ui.logs import configure
@@ -180,7 +190,7 @@ def open_session(common: Common) -> Session:
     inventory = load(default_sources(common.inventory))
     if common.ask_pass or common.ask_become_pass:
         inventory = inventory.knowing(_asked(common))
-    return Session(common, inventory, extra)
+    return Session(common, inventory, extra, aside)
 
 
 def _asked(common: Common) -> dict[str, Secret]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from klops.agent.digests import canonical, secret_digest, spec_digest
+from klops.agent.digests import canonical, packages_digest, secret_digest, spec_digest
 
 __all__ = [
     "PYTHON_FLAGS",
@@ -12,6 +12,7 @@ __all__ = [
     "canonical",
     "hold",
     "package_path",
+    "packages_digest",
     "secret_digest",
     "spec_digest",
     "verb",

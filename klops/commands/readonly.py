@@ -17,6 +17,10 @@ _INSIDE = frozenset({"cat", "ls", "test", "xpu-smi", "xpu_smi"})
 _SMI = frozenset({("-L",), ("-m",), ("-q",), ("topo", "-m")})
 #: The same of ss (``-K`` closes sockets, ``-D`` writes a file).
 _SS = frozenset({("-H", "-ltnp")})
+#: The same of dmesg: ``-c`` and ``-C`` clear the kernel log, ``-n``, ``-D`` and ``-E`` change what is logged.
+_DMESG = frozenset({(), ("-T",)})
+#: The start of those of lspci, before the vendor: ``-q`` asks name servers and keeps a file of the answers.
+_LSPCI = ("-n", "-d")
 
 
 def refusal(argv: Sequence[str]) -> str:
@@ -38,6 +42,11 @@ def refusal(argv: Sequence[str]) -> str:
         return ""
     if name == "ss":
         return "" if tuple(args) in _SS else "only ss -H -ltnp is known to read only"
+    if name == "dmesg":
+        return "" if tuple(args) in _DMESG else "only dmesg and dmesg -T are known to read only"
+    if name == "lspci":
+        known = len(args) == len(_LSPCI) + 1 and tuple(args[:-1]) == _LSPCI
+        return "" if known else "only lspci -n -d VENDOR: is known to read only"
     if name == "docker":
         while args and args[0] in ("-H", "--host", "--context"):
             args = args[2:]

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic_core import PydanticCustomError
 
+from klops import crontimes
 from klops.yamlsource import ScalarNode
 
 T = TypeVar("T")
@@ -127,6 +128,31 @@ def absolute(value: Any) -> str:
     return found
 
 
+def within(value: Any) -> str:
+    """A path below a folder that is known by itself, without needless parts: ``a/./b`` is ``a/b``."""
+    found = name(value)
+    plain = posixpath.normpath(found)
+    if found.startswith("/") or plain.split("/", 1)[0] in ("..", "."):
+        refuse(f"expected a path below the folder, found {found!r}", "write it without a leading / and ..")
+    return plain
+
+
+def file_within(value: Any) -> str:
+    """A file below a folder that is known by itself; the folder's own path may stand before it."""
+    found = name(value)
+    return posixpath.normpath(found) if found.startswith("/") else within(value)
+
+
+def schedule(value: Any) -> str:
+    """When a line of a crontab runs: five fields, or one word such as ``@daily``; spaces made single."""
+    found = written(value, "a schedule")
+    try:
+        crontimes.parse(found)
+    except ValueError as error:
+        refuse(str(error), 'write five fields of cron, such as "*/10 * * * *", or @hourly')
+    return " ".join(found.split())
+
+
 def folder(value: Any) -> str:
     """An absolute path without needless parts, of a folder that docker can mount; the top one is none."""
     found = absolute(value)
@@ -137,6 +163,20 @@ def folder(value: Any) -> str:
     plain = "/" + posixpath.normpath(found).lstrip("/")
     if plain == "/":
         refuse("expected a folder of klops' own, found /", "such as /var/lib/klops")
+    return plain
+
+
+def link_place(value: Any) -> str:
+    """An absolute path in the container at which a link can be made, without needless parts.
+
+    ``..`` is refused: behind a link it leads elsewhere than it reads.
+    """
+    found = absolute(value)
+    if ".." in found.split("/") or any(character < " " for character in found):
+        refuse(f"expected an absolute path, found {found!r}", "write it without .. and line breaks")
+    plain = "/" + posixpath.normpath(found).lstrip("/")
+    if plain == "/":
+        refuse("expected a folder below /, found /", "such as /workspace/vllm")
     return plain
 
 

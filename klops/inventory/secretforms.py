@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from klops.errors import UsageError
 from klops.inventory.scalars import name, refuse
@@ -19,6 +21,7 @@ COMMAND_TIMEOUT = 120.0
 FORMS = ("env", "file", "command")
 #: Code of the error for a secret that is there, but can't be what it is needed for.
 UNUSABLE = "secret-unusable"
+_LOGIN = re.compile(r"://[^/\s]*@")
 
 
 def secret(value: Any) -> Secret:
@@ -38,7 +41,7 @@ def secret(value: Any) -> Secret:
         variable = name(given)
         return Secret(load=_from_environment(variable), source=f"env {variable}")
     if form == "file":
-        path = _beside(name(given), given)
+        path = _beside(given)
         return Secret(load=_from_file(path), source=f"file {path}")
     if not isinstance(given, list) or not given:
         refuse("expected a list: the program and its arguments", "write {command: [PROGRAM, ARGUMENT]}")
@@ -77,9 +80,40 @@ def _has_control(value: str) -> bool:
     return any(unicodedata.category(character) == "Cc" for character in value)
 
 
-def _beside(path: str, given: Any) -> Path:
+def index_url(value: Any) -> str | Secret:
+    """Where packages are found: a URL as text, or a secret for one with a password in it."""
+    if not isinstance(value, str | ScalarNode):
+        return secret(value)
+    found = name(value)
+    if urlsplit(found).scheme not in ("http", "https", "file"):
+        refuse(f"expected a URL, found {found!r}" if "@" not in found else "expected a URL", "https://...")
+    if "@" in urlsplit(found).netloc:
+        refuse(
+            "a URL with a user or a password in it is a secret",
+            "write {env: NAME}, {file: PATH} or {command: [PROGRAM, ARGUMENT]}",
+        )
+    return found
+
+
+def uv_option(value: Any) -> str:
+    """An argument of uv; a URL in it has no password, as everybody in the container sees arguments."""
+    found = name(value)
+    if _LOGIN.search(found):
+        refuse(
+            "a URL with a user or a password in it is a secret, and arguments are none",
+            "klops.stack.index_url takes one as {env: NAME}, {file: PATH} or {command: [PROGRAM, ARGUMENT]}",
+        )
+    return found
+
+
+def beside(value: Any) -> str:
+    """A file of this machine, as an absolute path."""
+    return str(_beside(value).absolute())
+
+
+def _beside(given: Any) -> Path:
     """``~`` is the user's home; a relative path starts at the file in which it is written."""
-    found = Path(path).expanduser()
+    found = Path(name(given)).expanduser()
     if isinstance(given, ScalarNode) and not found.is_absolute():
         found = Path(given.location.file).parent / found
     return found

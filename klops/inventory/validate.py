@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from klops.cards.selection import legal_set, power_of_two
+from klops.cards.choice.groups import power_of_two
+from klops.cards.choice.selection import legal_set
 from klops.errors import Location, Mistake, SourceErrors
-from klops.inventory.settings import Settings
+from klops.inventory.settings import Settings, Target, VisibleEnv
 from klops.inventory.variables import SETTINGS
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, nearest
 
@@ -46,15 +50,15 @@ def build_settings(tree: Node | None) -> Settings:
 def default_of(path: Sequence[str]) -> Iterator[Any]:
     """The shipped default of a dotted key below ``klops``: one value, or none when the key has no default."""
     if not path:
-        yield Settings().model_dump()
+        yield Settings().model_dump(by_alias=True)
         return
     kind: Any = Settings
     for key in path[:-1]:
         kind = _kind_below(kind, key)
-    field = kind.model_fields.get(path[-1]) if _is_model(kind) else None
+    field = _fields(kind).get(path[-1])
     if field is not None and not field.is_required():
         value = field.get_default(call_default_factory=True)
-        yield value.model_dump() if isinstance(value, BaseModel) else value
+        yield value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
 
 
 def known_below(path: Sequence[str]) -> list[str]:
@@ -62,19 +66,27 @@ def known_below(path: Sequence[str]) -> list[str]:
     kind: Any = Settings
     for key in path:
         kind = _kind_below(kind, key)
-    return list(kind.model_fields) if _is_model(kind) else []
+    return list(_fields(kind))
 
 
 def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
+def _fields(kind: Any) -> dict[str, FieldInfo]:
+    """The keys of a section as they are written; none when it is no section."""
+    if not _is_model(kind):
+        return {}
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
+
+
 def _kind_below(kind: Any, key: int | str) -> Any:
     """The declared type of a section's key, or of an entry of a mapping or list; None when there is none."""
     if _is_model(kind):
-        field = kind.model_fields.get(key)
+        field = _fields(kind).get(str(key))
         return field.annotation if field else None
-    return get_args(kind)[-1] if get_origin(kind) in (dict, list) else None
+    below = get_args(kind)[-1] if get_origin(kind) in (dict, list) else None
+    return get_args(below)[0] if get_origin(below) is Annotated else below
 
 
 def _is_null(node: Node) -> bool:
@@ -151,6 +163,10 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
     if "groups" in cards.model_fields_set:
         for number, group in enumerate(cards.groups):
             yield from _indexes(("cards", "groups", number), group, range(cards.expected), "cards.expected")
+    yield from _known_cards(settings)
+    yield from _selections(settings)
+    yield from _targets(settings)
+    yield from _stack(settings)
     for name, service in settings.services.items():
         path: Path = ("services", name, "cards")
         if service.cards is not None:
@@ -174,6 +190,120 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         if shared := sorted(set(first.cards or ()) & set(second.cards or ())):
             text = f"the services {one} and {two} both have card {', '.join(map(str, shared))}"
             yield ("services", two, "cards"), text, "services of one host have disjoint cards"
+
+
+def _known_cards(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+    """What is said of cards, and of their tests."""
+    cards = settings.cards
+    for index in cards.identities:
+        if index >= cards.expected:
+            path: Path = ("cards", "identities", str(index))
+            text = f"{_dotted(path)}: card {index} is outside of {SETTINGS}.cards.expected"
+            yield path, text, f"the cards are {', '.join(map(str, range(cards.expected)))}"
+    if cards.probe.needed > cards.probe.tries:
+        path = ("cards", "probe", "needed" if "needed" in cards.probe.model_fields_set else "tries")
+        text = f"{SETTINGS}.cards.probe.needed is {cards.probe.needed}, of {cards.probe.tries} tries"
+        yield path, text, "a test counts as failed that fails so often of so many tries"
+
+
+def _targets(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+    """Where the release is to be found: each a root or a package, and each once."""
+    seen: set[str] = set()
+    for number, target in enumerate(settings.source.targets):
+        path: Path = ("source", "targets", number)
+        if (target.root is None) == (target.package is None):
+            both = "both a root and a package" if target.root else "neither a root nor a package"
+            yield path, f"{_dotted(path)} is {both}", "write root: /FOLDER, or package: NAME"
+            continue
+        given = [key for key in ("path", "place", "carry") if key in target.model_fields_set]
+        if target.root is not None and given:
+            yield (*path, given[0]), f"{_dotted((*path, given[0]))} belongs to a package", "delete it"
+        if target.root is not None and _below(target.root, settings.root):
+            text = f"{_dotted((*path, 'root'))}: {target.root} is within {SETTINGS}.root"
+            yield (*path, "root"), text, "name a folder of its own"
+        if target.package is not None and not _ends_as(target):
+            text = f"{_dotted((*path, 'path'))}: {target.folder} can't be imported as {target.package}"
+            yield (*path, "path"), text, f"it has to end with {target.package.replace('.', '/')}"
+        installed = [one for one in settings.source.build.installs if _as_imported(one) == target.package]
+        if installed and target.place == "site-packages":
+            text = (
+                f"{_dotted(('source', 'build', 'installs'))} names {installed[0]}, which is a target as well"
+            )
+            yield (*path, "package"), text, "the build puts it there, or klops does: name it once"
+        for other in settings.source.targets[:number]:
+            if _within_each_other(target, other):
+                one, two = (each.root or each.package for each in (other, target))
+                yield (
+                    path,
+                    f"{_dotted(path)}: {one} and {two} are within each other",
+                    "name the upper one alone",
+                )
+        name = target.package or target.root or ""
+        if name in seen:
+            yield path, f"{_dotted(path)}: {name} is named twice", "delete one"
+        seen.add(name)
+
+
+def _as_imported(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "_", distribution).lower()
+
+
+def _within_each_other(one: Target, other: Target) -> bool:
+    """Whether the link for one of them would have to be made behind that of the other."""
+    if one.root and other.root:
+        return one.root != other.root and (_below(one.root, other.root) or _below(other.root, one.root))
+    if not (one.package and other.package) or "pythonpath" in (one.place, other.place):
+        return False
+    first, second = sorted((one.package, other.package), key=len)
+    return second.startswith(f"{first}.")
+
+
+def _below(path: str, folder: str) -> bool:
+    return f"{posixpath.normpath(path)}/".startswith(f"{folder}/")
+
+
+def _ends_as(target: Target) -> bool:
+    """Whether the package's folder has the package's name, so that one above it can stand on the path."""
+    return f"/{target.folder}".endswith(f"/{(target.package or '').replace('.', '/')}")
+
+
+def _stack(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+    """Each distribution and each file once, and one way to change a file."""
+    names: dict[str, str] = {}
+    for name in settings.stack.packages:
+        first = names.setdefault(re.sub(r"[-_.]+", "-", name).lower(), name)
+        if first != name:
+            yield ("stack", "packages", name), f"{first} and {name} are one distribution", "keep one of them"
+    files: set[str] = set()
+    for number, patch in enumerate(settings.stack.patches):
+        path: Path = ("stack", "patches", number)
+        if (patch.copy_from is None) == (patch.diff is None):
+            text = f"{_dotted(path)} has {'neither copy nor diff' if patch.diff is None else 'both'}"
+            yield path, text, "write copy: FILE, or diff: FILE"
+        if patch.file in files:
+            yield (*path, "file"), f"{_dotted(path)}: {patch.file} is named twice", "make one patch of them"
+        files.add(patch.file)
+
+
+def _selections(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+    """Two variables that select different cards: which of them counts differs from runtime to runtime."""
+    container = settings.container.env
+    for where, env in (
+        (("container",), container),
+        *((("services", name), {**container, **one.env}) for name, one in settings.services.items()),
+    ):
+        told = {name: env[name] for name in get_args(VisibleEnv) if name in env}
+        own = container if where == ("container",) else settings.services[where[-1]].env
+        written = [name for name in told if name in own]
+        if len(set(told.values())) > 1 and written:
+            listed = " and ".join(f"{name}={value}" for name, value in told.items())
+            path: Path = (*where, "env", written[-1])
+            text = f"{_dotted(path)}: {listed} select different cards"
+            yield (
+                path,
+                text,
+                f"delete them: klops sets one, {SETTINGS}.cards.visible_env, and removes the others",
+            )
 
 
 def _unlike(name: str, tp: int | str, count: int) -> Iterator[tuple[Path, str, str]]:

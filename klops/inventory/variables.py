@@ -101,4 +101,6 @@ def history(sources: Sequence[Source], path: Sequence[str]) -> Iterator[tuple[Le
 
 def _replaces(path: tuple[str, ...]) -> bool:
     """Whether a mapping at this path of the settings replaces: a secret is one value in one of its forms."""
+    if path == ("stack", "index_url"):
+        return True
     return len(path) == 3 and path[0] == "services" and path[2] == "api_key"

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": ["string", "number", "boolean"]}
@@ -53,6 +56,16 @@ SECRET: Schema = {
 ARGUMENT: Schema = {
     "anyOf": [{"type": ["string", "number", "boolean", "null"]}, {"type": "array", "items": TEXT}]
 }
+
+
+class Also:
+    """Annotation of a section that may be written in a second, shorter way."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return {"anyOf": [handler(core), self._schema]}
 
 
 def optional(schema: Schema) -> Schema:

@@ -27,12 +27,17 @@ class AgentPackage:
 
 
 def sources(package: Path) -> dict[str, bytes]:
-    """What goes in, by path in the zip: the agent and the cards' domain, and the start file at the top.
+    """What goes in, by path in the zip: the agent, the cards' domain and what a release consists of, and the
+    start file at the top.
 
     Line ends are made LF, so that a checkout on Windows gives the same package.
     """
-    files = {"klops/__init__.py": package / "__init__.py", "__main__.py": package / "agent" / "__main__.py"}
-    for part in ("agent", "cards"):
+    files = {
+        "__main__.py": package / "agent" / "__main__.py",
+        "klops/__init__.py": package / "__init__.py",
+        "klops/source/__init__.py": package / "source" / "__init__.py",
+    }
+    for part in ("agent", "cards", "source/manifest"):
         for path in sorted((package / part).rglob("*.py")):
             files[f"klops/{path.relative_to(package).as_posix()}"] = path
     return {name: path.read_bytes().replace(b"\r\n", b"\n") for name, path in sorted(files.items())}

@@ -38,6 +38,11 @@ class RunNotes:
     ended: Callable[[], Mapping[str, Any]]
 
 
+def log_of(root: str) -> str:
+    """The log of a host."""
+    return f"{root}/audit.jsonl"
+
+
 def body(event: str, who: Mapping[str, str], fields: Mapping[str, Any]) -> str:
     """A line but for the time, which the host's own clock gives: what comes after ``{"at": N, ``."""
     return json.dumps({"by": BY, "event": event, **who, **fields})[1:]

@@ -11,9 +11,9 @@ from __future__ import annotations
 import abc
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from klops.errors import ReadOnlyViolation
 
@@ -102,6 +102,8 @@ class Reply:
 Replies = Mapping[str, Reply]
 #: Called with each piece of output as it arrives.
 OnOutput = Callable[[bytes], None]
+#: Standard input of a command: all of it, or its pieces one after the other.
+Given: TypeAlias = bytes | Iterable[bytes]
 
 
 class Stream(Protocol):
@@ -123,6 +125,8 @@ class Remote(abc.ABC):
     commands_run: int = 0
     #: whether commands run on the control node itself
     here: bool = False
+    #: the log on the host where signals are noted, given when the remote is made; "": there is none
+    audit_log: str = ""
 
     @abc.abstractmethod
     def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
@@ -155,11 +159,15 @@ class Remote(abc.ABC):
         *,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
-        stdin: bytes = b"",
+        stdin: Given = b"",
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:
         """Run one command and hand over its output as it arrives; returns the exit status.
+
+        ``stdin`` may be pieces that are made as they are taken, by this thread: each in a moment, as nothing
+        else is heard meanwhile. What making one raises ends the command, and is raised here. In a container
+        they go with ``keep_stdin`` only: there a command is told beforehand how much it gets.
 
         With ``keep_stdin`` its standard input stays open after ``stdin``, with nothing more on it, until it
         ends. A lost link closes it: what watches it then ends, though nobody can tell it to.

@@ -9,6 +9,7 @@ to end it, it ends by itself: see :mod:`klops.remote.insidescripts`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from klops.errors import (
     KlopsError,
 )
 from klops.remote import insidescripts, placing, script
-from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply, Stream
+from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, Given, OnOutput, Remote, Reply, Stream
 from klops.remote.shell import END_TIMEOUT, Capture, finish, title
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class ContainerRemote(Remote):
         self._docker = tuple(docker)
         self.container = container
         self.name = inner.name
+        # the root has the same path inside
+        self.audit_log = inner.audit_log
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # counted by the remote that does the work
@@ -53,7 +56,7 @@ class ContainerRemote(Remote):
             return {}
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
-        text = insidescripts.guarded(script.batch_lines(scripts, marker), marker, 0)
+        text = insidescripts.guarded(script.batch_lines(scripts, marker), marker, 0, self.audit_log)
         rc = self._frame("reads", marker, text, b"", out, err, timeout)
         try:
             answers = script.batch_replies(out.data, err.data, marker, len(scripts))
@@ -84,7 +87,7 @@ class ContainerRemote(Remote):
         *,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
-        stdin: bytes = b"",
+        stdin: Given = b"",
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:
@@ -174,7 +177,7 @@ class ContainerRemote(Remote):
     def _command(
         self,
         argv: Sequence[str],
-        stdin: bytes,
+        stdin: Given,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
@@ -186,8 +189,12 @@ class ContainerRemote(Remote):
         marker = secrets.token_hex(16)
         if keep_stdin:
             text = script.command_script(argv, marker, cwd=cwd, env=env)
+        elif not isinstance(stdin, bytes):
+            raise ValueError("pieces of unknown length need keep_stdin")
         else:
-            text = insidescripts.guarded_command(argv, marker, len(stdin), cwd=cwd, env=env)
+            text = insidescripts.guarded_command(
+                argv, marker, len(stdin), cwd=cwd, env=env, audit_log=self.audit_log
+            )
         return self._frame(title(argv), marker, text, stdin, on_stdout, on_stderr, timeout)
 
     def _frame(
@@ -195,7 +202,7 @@ class ContainerRemote(Remote):
         what: str,
         marker: str,
         text: bytes,
-        stdin: bytes,
+        stdin: Given,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
@@ -221,7 +228,7 @@ class ContainerRemote(Remote):
                 self._exec(script.eval_first(len(text))),
                 on_stdout=take_out,
                 on_stderr=take_err,
-                stdin=text + stdin,
+                stdin=text + stdin if isinstance(stdin, bytes) else itertools.chain((text,), stdin),
                 timeout=timeout,
                 keep_stdin=True,
             )
@@ -292,8 +299,9 @@ class ContainerRemote(Remote):
         if who is None or not who.start:
             return ""
         try:
+            text = script.end_script(who, self.audit_log)
             done = self._inner.clone().run(
-                self._exec(script.EVAL_ALL), stdin=script.end_script(who), timeout=END_TIMEOUT, check=False
+                self._exec(script.EVAL_ALL), stdin=text, timeout=END_TIMEOUT, check=False
             )
         except KlopsError as e:
             return f"; {self._named(who)} may still run ({e.message})"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from klops.commands import reapcalls, reaping
 from klops.commands.agent import PYTHON_FLAGS
+from klops.commands.reaping import Place
 from klops.remote.reads import ABSENT, Read
 
 
@@ -24,16 +26,48 @@ class AgentRead(Read):
     args: tuple[str, ...] = ()
 
     #: verbs that change nothing
-    VERBS = frozenset({"status", "ps", "holders", "about"})
+    VERBS = frozenset({"status", "ps", "holders", "about", "releases", "packages", "generations"})
 
     def __post_init__(self) -> None:
         if self.verb not in self.VERBS:
             raise ValueError(f"not a read: agent verb {self.verb}")
 
     @property
+    def started(self) -> tuple[str, ...]:
+        """The command line up to the verb."""
+        return (*self.docker, "exec", self.container, self.python, *PYTHON_FLAGS, self.agent)
+
+    @property
     def script(self) -> str:
-        run = (*self.docker, "exec", self.container, self.python, *PYTHON_FLAGS)
-        return shlex.join((*run, self.agent, self.verb, *self.args))
+        return shlex.join((*self.started, self.verb, *self.args))
+
+
+@dataclass(frozen=True)
+class ReapRead(Read):
+    """What was left behind on a host, from a helper container that can write nothing and goes at once; or in
+    the container, as the agent in it sees it.
+
+    Its reply is for :func:`klops.actions.own.reap.findings.read`.
+    """
+
+    place: Place
+    #: further options of the verb
+    args: tuple[str, ...] = ()
+    #: of all of the host, by a helper; else of the container alone
+    whole: bool = True
+    #: further options for the helper alone: they name processes by the host's pids
+    named: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> tuple[str, ...]:
+        return self.place.docker
+
+    @property
+    def script(self) -> str:
+        args = ("--check", *self.args)
+        if not self.whole:
+            return reaping.container(self.place, args)
+        return reaping.whole(self.place, (*args, *self.named), inside=args, writable=False)
 
 
 @dataclass(frozen=True)
@@ -97,7 +131,7 @@ class RecordedRead(Read):
         path, inspect = shlex.quote(self.path), shlex.join((*self.docker, "inspect", "--type", "container"))
         return (
             f"[ -e {path} ] || exit {ABSENT}; "
-            rf"""id=$(sed -n 's/^ *"id": *"\([0-9a-f]*\)".*/\1/p' <{path}); [ -n "$id" ] || exit 1; """
+            f'id=$({reapcalls.recorded(self.path)}); [ -n "$id" ] || exit 1; '
             f'{inspect} "$id"'
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from klops.remote.base import OnOutput
+from klops.remote.base import Given, OnOutput
 
 #: Longest pause between two looks at deadline and cancellation, seconds.
 TICK = 0.1
@@ -78,6 +79,41 @@ class BytesInput:
         self._rest = self._rest[count:]
 
 
+class PiecesInput:
+    """Standard input whose pieces are made when they are asked for: no more than one of them is held."""
+
+    def __init__(self, pieces: Iterable[bytes], *, keep: bool = False) -> None:
+        self._pieces = iter(pieces)
+        self._rest: memoryview | None = memoryview(b"")
+        self._keep = keep
+
+    def peek(self) -> memoryview | None:
+        """The rest of a piece, or the next one; None after the last."""
+        while self._rest is not None and not len(self._rest):
+            try:
+                piece = next(self._pieces, None)
+            except BaseException:
+                # what is cut off must not look like the end
+                self._pieces, self._keep = iter(()), True
+                raise
+            if piece is None and self._keep:
+                break
+            self._rest = None if piece is None else memoryview(piece)
+        return self._rest
+
+    def advance(self, count: int) -> None:
+        """Drop what was sent."""
+        if self._rest is not None:
+            self._rest = self._rest[count:]
+
+
+def given(stdin: Given, *, keep: bool) -> Input | None:
+    """Standard input from what a caller gave; None for nothing at all."""
+    if isinstance(stdin, bytes):
+        return BytesInput(stdin, keep=keep) if stdin or keep else None
+    return PiecesInput(stdin, keep=keep)
+
+
 def drain(
     pipes: Pipes,
     source: Input,
@@ -133,3 +169,26 @@ def drain(
         if not out and not err and not (writing and sent):
             left = TICK if end is None else max(0.0, min(TICK, end - now))
             pipes.wait(left, writing=writing)
+
+
+def listen(
+    pipes: Pipes,
+    source: Input,
+    on_stdout: Callable[[bytes], object],
+    *,
+    until: Callable[[], bool],
+    seconds: float,
+) -> None:
+    """Hear a command that is to be ended, until something has come, or the command or the time is over.
+
+    Nothing more of ``source`` is sent; the end of the input is, where all of it was.
+    """
+    end = time.monotonic() + seconds
+    # else it stays open: input that is cut off is not to be taken for the whole
+    rest = BytesInput(b"", keep=source.peek() is not None)
+
+    def hear(data: bytes) -> None:
+        on_stdout(data)
+
+    with contextlib.suppress(CancelledError, TimedOutError, LinkLostError):
+        drain(pipes, rest, hear, lambda _: None, deadline=lambda: end, cancelled=until)

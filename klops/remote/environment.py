@@ -68,6 +68,7 @@ class EnvironmentRemote(Remote):
         self._inner = inner
         self._variables = variables
         self.name = inner.name
+        self.audit_log = inner.audit_log
         self.here = inner.here
 
     @property

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from klops.errors import CommandFailed, HostUnreachable
-from klops.remote.base import DEFAULT_TIMEOUT, Completed, OnOutput, Remote, Reply, Stream
+from klops.remote.base import DEFAULT_TIMEOUT, Completed, Given, OnOutput, Remote, Reply, Stream
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
@@ -123,13 +123,14 @@ class FakeRemote(Remote):
         *,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
-        stdin: bytes = b"",
+        stdin: Given = b"",
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:
-        """By rules on the quoted argv; the whole output is handed over at once."""
+        """By rules on the quoted argv; takes all input, then the whole output is handed over at once."""
         self._count()
-        got = self._reply(Call("stream", shlex.join(argv), tuple(argv), stdin, keep_stdin=keep_stdin))
+        taken = stdin if isinstance(stdin, bytes) else b"".join(stdin)
+        got = self._reply(Call("stream", shlex.join(argv), tuple(argv), taken, keep_stdin=keep_stdin))
         if got.stdout:
             on_stdout(got.stdout)
         if got.stderr:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from klops.remote.noting import noting
 from klops.remote.script import command_lines, framed
 
 #: Tenths of a second between TERM and KILL.
@@ -28,7 +29,7 @@ GRACE = 20
 # the runner survive TERM by a trap (an ignored signal would be ignored by the command too): they have to tell
 # how the command ended. Without a readable /proc nothing is watched.
 _GUARDED = """\
-_g=0; read -r _k 2>/dev/null </proc/$$/stat && set -- ${_k##*) } && _g=$3; set --; unset _k
+_g=0; read -r _k 2>/dev/null </proc/$$/stat && set -- ${_k##*) } && _g=$3 _t=${20}; set --; unset _k
 exec 3<&0; trap : TERM
 {
 trap '' TERM
@@ -50,9 +51,20 @@ o=${s%% *}; set -- ${s##*) }
 done
 return 1
 }
+@NOTING@
+told() { noted "$1" $$ "$_t" "$_g" 'the caller of a command has gone' "the sender's own group" "$2"; }
 kill -s TERM -- "-$_g"
+told TERM sent
 n=0
-while others; do n=$((n+1)); [ $n -le @GRACE@ ] || kill -s KILL -- "-$_g"; sleep 0.1 || sleep 1; done
+while others; do
+n=$((n+1))
+# KILL ends this shell too
+[ $n -le @GRACE@ ] || {
+told KILL sending
+kill -s KILL -- "-$_g"
+}
+sleep 0.1 || sleep 1
+done
 } | {
 trap : TERM; exec 3<&-; read -r _w _s
 (
@@ -66,14 +78,15 @@ exit $?
 """
 
 
-def guarded(body: str, marker: str, given: int) -> bytes:
+def guarded(body: str, marker: str, given: int, audit_log: str = "") -> bytes:
     """The script that carries out ``body`` and ends it when standard input ends.
 
-    It is to be followed by ``given`` bytes of input for the body, on a standard input that stays open.
+    Each signal that it sends then is a line in ``audit_log`` ("": there is none). It is to be followed by
+    ``given`` bytes of input for the body, on a standard input that stays open.
     """
     feed = f"head -c {given} <&3 2>/dev/null\n" if given else ""
-    text = _GUARDED.replace("@FEED@", feed).replace("@GRACE@", str(GRACE)).replace("@BODY@", body)
-    return framed(marker, text)
+    text = _GUARDED.replace("@FEED@", feed).replace("@GRACE@", str(GRACE))
+    return framed(marker, text.replace("@NOTING@", noting(audit_log)).replace("@BODY@", body))
 
 
 def guarded_command(
@@ -83,9 +96,10 @@ def guarded_command(
     *,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
+    audit_log: str = "",
 ) -> bytes:
     """The script that runs one command, which ends when standard input does."""
-    return guarded(command_lines(argv, cwd=cwd, env=env), marker, given)
+    return guarded(command_lines(argv, cwd=cwd, env=env), marker, given, audit_log)
 
 
 #: Makes the log ($2) and the script ($3, from standard input) of a command ($1) that is to be started. A log

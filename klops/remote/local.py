@@ -9,12 +9,14 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from klops.errors import CommandFailed
 from klops.remote.base import Remote, Stream
 from klops.remote.become import SELF, Become
+from klops.remote.noting import noting
 from klops.remote.shell import ShellRemote, title
 
 if TYPE_CHECKING:
@@ -24,9 +26,13 @@ _PIECE = 256 * 1024
 
 
 class ProcessPipes:
-    """A local process, a session of its own."""
+    """A local process, a session of its own.
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    ``noted`` is called with its pid and what became of the signal when it had to be ended.
+    """
+
+    def __init__(self, argv: Sequence[str], noted: Callable[[int, str], None] = lambda *_: None) -> None:
+        self._noted = noted
         self._process = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
@@ -101,8 +107,15 @@ class ProcessPipes:
                 pipe.close()
         if self._process.poll() is None:
             # its group is its own: it was started as the leader of a session, and is not reaped yet
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            try:
                 os.killpg(self._process.pid, signal.SIGKILL)
+                outcome = "sent"
+            except ProcessLookupError:
+                outcome = "gone"
+            except PermissionError:
+                # it is sudo's, whose command is ended through sudo
+                outcome = "refused"
+            self._noted(self._process.pid, outcome)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(2)
 
@@ -112,14 +125,14 @@ class LocalRemote(ShellRemote):
 
     here = True
 
-    def __init__(self, name: str = "localhost", *, become: Become = SELF) -> None:
-        super().__init__(name, become=become)
+    def __init__(self, name: str = "localhost", *, become: Become = SELF, audit_log: str = "") -> None:
+        super().__init__(name, become=become, audit_log=audit_log)
         self._counter = [0]
 
     @classmethod
-    def of(cls, connection: Connection, *, become: Become) -> LocalRemote:
+    def of(cls, connection: Connection, *, become: Become, audit_log: str = "") -> LocalRemote:
         """The remote for a connection of kind local."""
-        return cls(connection.name, become=become)
+        return cls(connection.name, become=become, audit_log=audit_log)
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to
@@ -128,9 +141,17 @@ class LocalRemote(ShellRemote):
     def _count(self) -> None:
         self._counter[0] += 1
 
+    def _noted(self, pid: int, outcome: str) -> None:
+        """The line for a shell that was ended with its group, by a shell that has the script for it."""
+        if self.audit_log:
+            why, how = "'a command of klops did not end in time'", "'a child of its own, not reaped yet'"
+            text = f"{noting(self.audit_log)}noted KILL {pid} {_start(pid)} {pid} {why} {how} {outcome}"
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(["sh"], input=text.encode(), check=False, capture_output=True, timeout=5)
+
     def _open(self, argv: Sequence[str]) -> ProcessPipes:
         try:
-            return ProcessPipes(argv)
+            return ProcessPipes(argv, self._noted)
         except FileNotFoundError as e:
             raise CommandFailed(f"{self.name}: {argv[0]} is not on this machine", rc=127, code="shell") from e
 
@@ -155,9 +176,18 @@ class LocalRemote(ShellRemote):
 
     def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
         """A second remote for another thread or another user."""
-        other = LocalRemote(self.name, become=self.become.but(become, become_user))
+        become_now = self.become.but(become, become_user)
+        other = LocalRemote(self.name, become=become_now, audit_log=self.audit_log)
         other._counter = self._counter
         return other
+
+
+def _start(pid: int) -> int:
+    """Start of a process of this machine in clock ticks after boot; 0 where there is no /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError):
+        return 0
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from klops.commands.passscript import RUN as RUN_OF_PASS
+from klops.commands.hostpass.passscript import RUN as RUN_OF_PASS
 from klops.errors import CommandFailed, KlopsError, LockHeld
 from klops.log import get_logger
 from klops.remote import audit, lockscripts, whoami
@@ -325,7 +325,7 @@ class HostLock:
             get_logger(__name__).warning(
                 "what is done there can't be noted",
                 host=self._remote.name,
-                file=f"{self._root}/audit.jsonl",
+                file=audit.log_of(self._root),
                 why=why.strip(),
                 **more,
             )

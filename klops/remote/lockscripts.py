@@ -6,7 +6,7 @@ it can't be done.
 
 from __future__ import annotations
 
-from klops.commands import passscript
+from klops.commands.hostpass import passscript
 from klops.remote.audit import LONGEST
 
 #: Somebody has it: boot id, uptime and the file's content are on standard output. Or somebody is after it
@@ -169,6 +169,9 @@ enter
 if [ -n "$2" ]; then ours "$2"; else [ ! -s "$lock" ]; fi || exit 18
 rm -f -- "$lock" || exit 74
 note "$3"
+# a renewal that had looked just before puts it back once more, and then never again
+sleep 1
+[ -z "$2" ] || ! ours "$2" || rm -f -- "$lock" || exit 74
 exit 0
 """
 )

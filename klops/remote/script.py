@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from klops.remote.base import Reply
+from klops.remote.noting import noting
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
@@ -124,9 +125,14 @@ def batch_lines(scripts: Sequence[str], marker: str) -> str:
     parts.append("exec 4>&1\n{ {\n")
     for index, script in enumerate(scripts):
         parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null\n")
-        parts.append(f"_r=$?; _h E {index} $_r; _h E {index} $_r >&2\n")
+        parts.append(f"_r{index}=$?; _h E {index} $_r{index}; _h E {index} $_r{index} >&2\n")
     parts.append(f"}} 2>&3 3>&- 4>&- | {_BLOCKS} 2>/dev/null >&4; }} 3>&1 | {_BLOCKS} >&2 2>/dev/null\n")
     return "".join(parts)
+
+
+def status_of(index: int) -> str:
+    """How a later script of a batch names the exit status of an earlier one."""
+    return f"$_r{index}"
 
 
 def batch_replies(stdout: bytes, stderr: bytes, marker: str, count: int) -> list[Reply]:
@@ -190,8 +196,10 @@ class Opening:
         return text[end + 1 :]
 
 
-def end_script(who: Identity) -> bytes:
+def end_script(who: Identity, audit_log: str) -> bytes:
     """The script that ends a command: TERM to its process group, KILL after two seconds. 0: nothing is left.
+
+    Each signal is a line in ``audit_log`` ("": there is none).
 
     The group is signalled only while the shell that leads it is the one that was started: same pid, same
     start time. When that shell is gone the command is over, and nobody is signalled. Where the command itself
@@ -199,7 +207,7 @@ def end_script(who: Identity) -> bytes:
     Command lines of the group as it was before are its output: what was waited for is among them.
     """
     # group 0 is one of another pid namespace, which can't be named from here: the shell alone then
-    target = f"-- -{who.group}" if who.group > 1 else str(who.pid)
+    target = f"-{who.group}" if who.group > 1 else str(who.pid)
     text = f"""{{
 is_it() {{ read -r s </proc/{who.pid}/stat 2>/dev/null && set -- $s && [ "${{22}}" = {who.start} ]; }}
 there() {{
@@ -217,13 +225,20 @@ tell() {{
     [ "$3" = {who.group or who.pid} ] && tr '\\0' ' ' 2>/dev/null <"${{f%stat}}cmdline" && echo
   done
 }}
-signal() {{ kill -s "$1" {target} 2>/dev/null; }}
+{noting(audit_log)}signal() {{
+  kill "-$1" {target} 2>/dev/null && o=sent || o=refused
+  told "$1" 'a command of klops is to end' "$2" $o
+}}
+told() {{ noted "$1" {who.pid} {who.start} {who.group or who.pid} "$2" "$3" "$4"; }}
 wait_for() {{ n=0; while there; do n=$((n+1)); [ $n -gt "$1" ] && return 1; sleep 0.1; done; }}
 is_it || exit 0
 tell
-signal TERM; wait_for 20 && exit 0
-signal KILL; wait_for 10 && exit 0
-sudo -n kill -s KILL {target} 2>/dev/null; wait_for 10
+signal TERM 'identity of its shell checked just before'; wait_for 20 && exit 0
+h='its group, seen ever since the identity of its shell was checked'
+signal KILL "$h"; wait_for 10 && exit 0
+sudo -n kill -s KILL -- {target} 2>/dev/null && o=sent || o=refused
+told KILL 'a command of klops, run through sudo, is to end' "$h" $o
+wait_for 10
 exit $?
 }}"""
     return text.encode()

@@ -19,16 +19,29 @@ from klops.errors import (
     KlopsError,
 )
 from klops.remote import placing, script
-from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, OnOutput, Remote, Reply
+from klops.remote.base import DEFAULT_TIMEOUT, OUTPUT_LIMIT, Completed, Given, OnOutput, Remote, Reply
 from klops.remote.become import Become, BecomeGate, become_argv, become_error
-from klops.remote.drain import BytesInput, CancelledError, Input, LinkLostError, Pipes, TimedOutError, drain
+from klops.remote.drain import (
+    BytesInput,
+    CancelledError,
+    Input,
+    LinkLostError,
+    Pipes,
+    TimedOutError,
+    drain,
+    given,
+    listen,
+)
 from klops.remote.enginewatch import EngineWatch, hanging, is_look, waiting
+from klops.remote.folding import fold
 
 if TYPE_CHECKING:
     from klops.remote.reads import Read
 
 #: Seconds that ending a command on the host may take.
 END_TIMEOUT = 8.0
+#: Seconds for the opening line of a command that is to end to arrive, when it may be under way.
+OPENING_TIMEOUT = 5.0
 
 
 class Capture:
@@ -56,9 +69,10 @@ class Capture:
 class ShellRemote(Remote):
     """A remote whose commands run under a shell that a subclass can start."""
 
-    def __init__(self, name: str, *, become: Become) -> None:
+    def __init__(self, name: str, *, become: Become, audit_log: str = "") -> None:
         self.name = name
         self.become = become
+        self.audit_log = audit_log
         self._cancelled = False
         self._idle = True
 
@@ -71,12 +85,12 @@ class ShellRemote(Remote):
         """Count one remote command."""
 
     def read(self, reads: Sequence[Read], *, timeout: float | None = DEFAULT_TIMEOUT) -> dict[str, Reply]:
-        """All reads in one command; identical ones are sent once."""
-        scripts = script.distinct(reads)
-        if not scripts:
+        """All reads in one command; identical ones are sent once, and those of one agent together."""
+        if not reads:
             return {}
+        folded = fold(reads)
         engine = next((read.engine for read in reads if read.engine), ())
-        replies = dict(zip(scripts, self._batch(scripts, timeout, engine), strict=True))
+        replies = folded.replies(self._batch(folded.scripts, timeout, engine))
         return {read.key: replies[read.script] for read in reads}
 
     def _batch(self, scripts: Sequence[str], timeout: float | None, engine: Sequence[str]) -> list[Reply]:
@@ -84,7 +98,7 @@ class ShellRemote(Remote):
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
         text = script.batch_script(scripts, marker)
         watch = EngineWatch(self, engine, reading=True) if engine else None
-        rc = self._frame("reads", script.EVAL_ALL, marker, BytesInput(text), out, err, timeout, watch)
+        rc = self._frame("reads", marker, text, None, out, err, timeout, watch)
         try:
             return script.batch_replies(out.data, err.data, marker, len(scripts))
         except script.IncompleteError as e:
@@ -110,7 +124,7 @@ class ShellRemote(Remote):
         """Run one command to its end."""
         started = time.monotonic()
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
-        rc = self._command(argv, BytesInput(stdin) if stdin else None, out, err, timeout, cwd, env)
+        rc = self._command(argv, given(stdin, keep=False), out, err, timeout, cwd, env)
         return finish(self.name, argv, rc, out, err, time.monotonic() - started, check=check)
 
     def stream(
@@ -119,12 +133,12 @@ class ShellRemote(Remote):
         *,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
-        stdin: bytes = b"",
+        stdin: Given = b"",
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:
         """Run one command, handing over its output as it comes."""
-        source = BytesInput(stdin, keep=keep_stdin) if stdin or keep_stdin else None
+        source = given(stdin, keep=keep_stdin)
         return self._command(argv, source, on_stdout, on_stderr, timeout)
 
     def put(
@@ -139,7 +153,7 @@ class ShellRemote(Remote):
     def close(self) -> None:
         """End what still runs; from another thread this interrupts the one that waits for it."""
         self._cancelled = True
-        deadline = time.monotonic() + END_TIMEOUT
+        deadline = time.monotonic() + OPENING_TIMEOUT + END_TIMEOUT
         while not self._idle and time.monotonic() < deadline:
             time.sleep(0.02)
 
@@ -155,31 +169,26 @@ class ShellRemote(Remote):
     ) -> int:
         marker = secrets.token_hex(16)
         text = script.command_script(argv, marker, cwd=cwd, env=env)
-        if source is None:
-            shell: Sequence[str] = script.EVAL_ALL
-            source = BytesInput(text)
-        else:
-            shell = script.eval_first(len(text))
-            source = Chained(BytesInput(text), source)
         engine = prefix_of(argv)
         watch = None
         if engine and not is_look(argv):
             watch = EngineWatch(self, engine, reading=bool(waiting([shlex.join(argv)])))
-        return self._frame(title(argv), shell, marker, source, on_stdout, on_stderr, timeout, watch)
+        return self._frame(title(argv), marker, text, source, on_stdout, on_stderr, timeout, watch)
 
     def _frame(
         self,
         what: str,
-        shell: Sequence[str],
         marker: str,
-        source: Input,
+        text: bytes,
+        fed: Input | None,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
         timeout: float | None,
         watch: EngineWatch | None,
     ) -> int:
-        """Start a shell, take the noise off, serve it, and end it when it has to be ended.
+        """Start a shell for a script, take the noise off, serve it, and end it when it has to be ended.
 
+        ``fed``: what its standard input has after the script; None: nothing.
         ``watch``: on the engine, where docker is called in it. ``timeout`` counts from the opening line: what
         waits for a session, or for a slow login, has not begun. The shell itself gets as long.
         """
@@ -190,6 +199,9 @@ class ShellRemote(Remote):
             deadline = None if timeout is None else time.monotonic() + timeout
 
         out, err = script.Opening(marker), script.Opening(marker)
+        told = BytesInput(text)
+        source: Input = told if fed is None else Chained(told, fed)
+        shell: Sequence[str] = script.EVAL_ALL if fed is None else script.eval_first(len(text))
         gate = None
         if self.become.wanted:
             source = gate = BecomeGate(source, self.become.password)
@@ -232,6 +244,11 @@ class ShellRemote(Remote):
                     ),
                 )
             except BaseException as e:
+                if not out.seen and told.peek() is None:
+                    # it may run already while the line that says so is under way, and without it nobody can
+                    # end it: closing a session ends nothing. One that begins after the close doesn't run, as
+                    # the line ends its shell then (SIGPIPE); nor does one whose script isn't whole
+                    listen(pipes, source, out.feed, until=lambda: out.seen, seconds=OPENING_TIMEOUT)
                 raise self._ended(e, what, out, gate, timeout, watch) from e
             finally:
                 pipes.close()
@@ -303,7 +320,7 @@ class ShellRemote(Remote):
 
     def _end_now(self, who: script.Identity) -> tuple[str, list[str]]:
         shell = list(script.EVAL_ALL)
-        source: Input = BytesInput(script.end_script(who))
+        source: Input = BytesInput(script.end_script(who, self.audit_log))
         gate = None
         if self.become.wanted:
             source = gate = BecomeGate(source, self.become.password)

@@ -92,17 +92,17 @@ class ChannelPipes:
 class SshRemote(ShellRemote):
     """Commands over one ssh connection, opened at first use."""
 
-    def __init__(self, name: str, link: Link, *, become: Become = SELF) -> None:
-        super().__init__(name, become=become)
+    def __init__(self, name: str, link: Link, *, become: Become = SELF, audit_log: str = "") -> None:
+        super().__init__(name, become=become, audit_log=audit_log)
         self._link = link
         self._owner = True
         self._counter = [0]
 
     @classmethod
-    def of(cls, connection: Connection, *, become: Become) -> SshRemote:
+    def of(cls, connection: Connection, *, become: Become, audit_log: str = "") -> SshRemote:
         """The remote for a connection of kind ssh; :class:`UsageError` for settings that can't be met."""
         link = Link(resolve(connection), password=connection.password, passphrase=connection.key_passphrase)
-        return cls(connection.name, link, become=become)
+        return cls(connection.name, link, become=become, audit_log=audit_log)
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to
@@ -182,7 +182,8 @@ class SshRemote(ShellRemote):
 
     def clone(self, *, become: bool | None = None, become_user: str | None = None) -> Remote:
         """A second remote over the same connection, for another thread or another user."""
-        other = SshRemote(self.name, self._link, become=self.become.but(become, become_user))
+        become_now = self.become.but(become, become_user)
+        other = SshRemote(self.name, self._link, become=become_now, audit_log=self.audit_log)
         other._owner = False
         other._counter = self._counter
         return other

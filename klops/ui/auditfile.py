@@ -13,9 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
+from klops import userfolders
 from klops.log import get_logger
 from klops.remote.audit import BY, LONGEST
 
@@ -34,12 +35,7 @@ def audit_path(env: Mapping[str, str], *, windows: bool, home: Callable[[], str]
     wanted = env.get(VARIABLE, "")
     if wanted:
         return "" if wanted.lower() == OFF else wanted
-    kind: type[PurePath] = PureWindowsPath if windows else PurePosixPath
-    named, below = ("LOCALAPPDATA", "AppData/Local") if windows else ("XDG_STATE_HOME", ".local/state")
-    base = kind(env.get(named, ""))
-    if not base.is_absolute():
-        # by the rules of XDG a relative one is none
-        base = kind(home()) / below
+    base = userfolders.base(env, "XDG_STATE_HOME", ".local/state", windows=windows, home=home)
     return str(base / "klops" / "audit.jsonl")
 
 

@@ -87,10 +87,12 @@ def _left_out(result: RunResult) -> list[dict[str, Any]]:
     return [{"play": play, "hosts": list(hosts)} for play, hosts in result.not_run]
 
 
-def status_values(result: RunResult, action: str = "klops.status") -> dict[str, Mapping[str, Any]]:
+def status_values(
+    result: RunResult, action: str = "klops.status", *, told_by: str = ""
+) -> dict[str, Mapping[str, Any]]:
     """What the last task of ``action`` registered, by host; hosts where it didn't run or failed are missing.
 
-    A failed task registers something too, but nothing about the host.
+    A failed task registers something too, but nothing about the host; unless the key ``told_by`` is there.
     """
     last = {
         host: done
@@ -102,7 +104,7 @@ def status_values(result: RunResult, action: str = "klops.status") -> dict[str, 
     return {
         host: {key: value for key, value in done.values.items() if key not in REGISTER_KEYS}
         for host, done in last.items()
-        if done.status in (Status.OK, Status.CHANGED)
+        if done.status in (Status.OK, Status.CHANGED) or (told_by and told_by in done.values)
     }
 
 

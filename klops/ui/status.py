@@ -53,6 +53,19 @@ def container_line(container: Mapping[str, Any] | None) -> str:
     )
 
 
+def source_line(status: Mapping[str, Any]) -> str:
+    """The current release, and services that run on another; "" where there is no release."""
+    current = (status.get("source") or {}).get("release")
+    if not current:
+        return ""
+    others = [
+        f"{name} runs on {unit['release']}"
+        for name, unit in (status.get("services") or {}).items()
+        if unit.get("release") not in (None, current)
+    ]
+    return "; ".join([f"release: {current}", *others])
+
+
 def lock_line(lock: Any) -> str:
     """One line on who holds a host; "" when nobody does."""
     if not lock:
@@ -64,25 +77,91 @@ def lock_line(lock: Any) -> str:
 
 
 def inside_line(cards: Sequence[Mapping[str, Any]]) -> str:
-    """What the container calls the cards that have another name or number there; "" when none has."""
+    """All that a card goes by, of those that have another name or number in the container; "" for none."""
     other = [
-        f"host {card.get('index')} = container {card.get('container_index')}"
-        f" ({str(card.get('container_node')).rpartition('/')[2]})"
+        f"host {card.get('index')} = container {card.get('container_index')} = {card.get('node')}"
+        f"{_node_inside(card)}{_address(card)}"
         for card in cards
         if card.get("container_node") and _called_otherwise(card)
     ]
     return f"in the container: {', '.join(other)}" if other else ""
 
 
+def _node_name(card: Mapping[str, Any], key: str) -> str:
+    return str(card.get(key)).rpartition("/")[2]
+
+
+def _node_inside(card: Mapping[str, Any]) -> str:
+    name = _node_name(card, "container_node")
+    return "" if name == _node_name(card, "node") else f" ({name} there)"
+
+
+def _address(card: Mapping[str, Any]) -> str:
+    """The PCI address as far as people read it: ``0000:`` is on every card of every host."""
+    return f" = {str(card['bdf']).removeprefix('0000:')}" if card.get("bdf") else ""
+
+
 def _called_otherwise(card: Mapping[str, Any]) -> bool:
-    names = [str(card.get(key)).rpartition("/")[2] for key in ("node", "container_node")]
-    return card.get("container_index") != card.get("index") or names[0] != names[1]
+    renamed = _node_name(card, "node") != _node_name(card, "container_node")
+    return card.get("container_index") != card.get("index") or renamed
 
 
 def card_line(cards: Sequence[Mapping[str, Any]]) -> str:
     """Which node each index is, as ``0=xpu3``: `ps` and containers speak of nodes; "" for no cards."""
-    nodes = (f"{card.get('index')}={str(card.get('node')).rpartition('/')[2]}" for card in cards)
-    return f"cards: {' '.join(nodes)}" if cards else ""
+    nodes = [f"{card.get('index')}={_node_name(card, 'node')}" for card in cards if card.get("node")]
+    return f"cards: {' '.join(nodes)}" if nodes else ""
+
+
+def kept_out_lines(cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each card that is kept out of service, with the reason.
+
+    That nobody can tell is a fault of the container's, and no line of each card.
+    """
+    return [
+        f"card {card.get('index')} is kept out of service: {card['quarantine'].get('reason')}"
+        for card in cards
+        if isinstance(card.get("quarantine"), Mapping) and card["quarantine"].get("kind") != "unknown"
+    ]
+
+
+def fallback_line(service: str, unit: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str:
+    """That a service runs on fewer cards than it asks for, and why, unless lines of cards say that."""
+    less = unit["fallback"]
+    told = {
+        card.get("index")
+        for card in cards
+        if kept_out_lines([card]) or verdict_lines([{**card, "age": None}])
+    }
+    out = [one.get("index") for one in less.get("out") or ()]
+    if not out or not told.issuperset(out):
+        return str(less.get("text"))
+    said = f"{service} runs with TP={less.get('tp')} on cards {ranges(unit.get('cards') or ())}"
+    return (
+        f"{said} instead of TP={less.get('asked')}: without card{'s' if len(out) > 1 else ''} {ranges(out)}"
+    )
+
+
+def verdict_lines(cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each card that is gone or on which the last diagnosis speaks against it, unless it is noted.
+
+    And one for a diagnosis that counts no more, which is said once for all cards.
+    """
+    lines = [
+        f"card {card.get('index')}: {card['verdict']}: {card.get('reason') or 'not known why'}{_ago(card)}"
+        for card in cards
+        if (card.get("verdict") in ("fail", "degraded") or (card.get("missing") and card.get("verdict")))
+        and not isinstance(card.get("quarantine"), Mapping)
+    ]
+    tested = [card for card in cards if card.get("age") is not None]
+    if tested and all(card.get("stale") for card in tested):
+        lines.append(f"the last diagnosis of these cards counts no more{_ago(tested[0])}")
+    return lines
+
+
+def _ago(card: Mapping[str, Any]) -> str:
+    age = card.get("age")
+    stale = ", stale" if card.get("stale") else ""
+    return f" ({clock(max(age, 0))} ago{stale})" if isinstance(age, (int, float)) else ""
 
 
 def drift_line(drift: Mapping[str, Any]) -> str:
@@ -99,6 +178,17 @@ def health_text(health: Any) -> str:
             return str(health.get("message") or "-")
         return str(health.get("message") or "not ok")
     return str(health) if health else "-"
+
+
+def health_note(health: Any) -> str:
+    """What there is to say of a service that answers as it should; "" for nothing.
+
+    A problem that was found all the same, and why it isn't known whether its requests progress.
+    """
+    if not isinstance(health, Mapping) or not health.get("ok"):
+        return ""
+    doubtful = health.get("problem") or health.get("progress") == "unknown"
+    return str(health.get("message") or "") if doubtful else ""
 
 
 def health_cell(health: Any) -> str:
@@ -149,6 +239,7 @@ def host_view(name: str, status: Mapping[str, Any], *, now: float) -> Renderable
     lines += [f"  {container['note']}"] if container.get("note") else []
     lines += map(drift_line, container.get("drift") or ())
     lines += [f"  weaker: {text}" for text in container.get("weaker") or ()]
+    lines += filter(None, [source_line(status)])
     cards = status.get("cards") or ()
     lines += filter(None, (card_line(cards), inside_line(cards), lock_line(status.get("lock"))))
     if status.get("orphans"):
@@ -159,6 +250,8 @@ def host_view(name: str, status: Mapping[str, Any], *, now: float) -> Renderable
         *(Prose(f"  {printable(x)}") for x in lines),
     ]
     parts += [Prose(printable(f"  container: {text}"), style="red") for text in container.get("faults") or ()]
+    parts += [Prose(printable(f"  {text}"), style="red") for text in kept_out_lines(cards)]
+    parts += [Prose(printable(f"  {text}"), style="yellow") for text in verdict_lines(cards)]
     if services:
         parts.append(Trimmed(service_table(services, now)))
     else:
@@ -169,6 +262,13 @@ def host_view(name: str, status: Mapping[str, Any], *, now: float) -> Renderable
             parts.append(Prose(printable(f"  {service}: {error}"), style="red"))
         if len(health) > HEALTH_CELL and health not in error:
             parts.append(Prose(printable(f"  {service}: health: {health}")))
+        if unit.get("fallback"):
+            parts.append(Prose(printable(f"  {fallback_line(service, unit, cards)}"), style="yellow"))
+        if unit.get("note"):
+            parts.append(Prose(printable(f"  {service}: {unit['note']}"), style="red"))
+        note = health_note(unit.get("health"))
+        if note:
+            parts.append(Prose(printable(f"  {service}: health: {note}"), style="yellow"))
     return Group(*parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Action, Change, Context, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostpass, hostreads, hostview
@@ -14,8 +14,15 @@ from klops.commands import docker, listing
 from klops.remote import agentpackage
 from klops.remote.reads import CommandRead, DigestRead, ListRead
 
+if TYPE_CHECKING:
+    from klops.inventory.settings import Settings
+
 #: Folders below the root and their modes. Specifications, sockets and logs are nobody else's business.
-FOLDERS = (("", 0o755), ("agent", 0o755), ("units", 0o700), ("run", 0o700), ("log", 0o700))
+#: Metrics are for who collects them; both klops on the host and the agent write there.
+FOLDERS = (
+    *(("", 0o755), ("agent", 0o755), ("metrics", 0o755)),
+    *(("units", 0o700), ("run", 0o700), ("log", 0o700)),
+)
 #: Packages kept, the newest ones, so that an older klops finds its own again.
 KEPT = 3
 
@@ -80,6 +87,30 @@ class SwitchLink(Step):
         """Make the link beside its place and rename it over the old one, which is a link to a file."""
         script = 'ln -sf -- "$2" "$1.new" && mv -f -- "$1.new" "$1"'
         ctx.remote.run(["sh", "-c", script, "sh", self.link, self.target])
+
+
+@dataclass(frozen=True)
+class Compile(Step):
+    """Have a package compiled that came while its container runs: the supervisor does that when it starts.
+
+    Until then each verb would compile what it needs, and that is most of the time it takes.
+    """
+
+    settings: Settings
+    digest: str
+
+    def change(self) -> Change:
+        """The package."""
+        return Change(f"compile agent {self.digest} in the container")
+
+    def carry_out(self, ctx: Context) -> None:
+        """The container's own Python does it. Without that all works, and takes longer."""
+        done = ctx.remote.run(hostreads.agent_argv(self.settings, "compile"), check=False)
+        said = done.error_text.strip().splitlines()
+        if done.rc != 0 or said:
+            ctx.warn(
+                f"the agent is not compiled, so it is slower: {said[-1] if said else f'status {done.rc}'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -153,8 +184,10 @@ class Agent(Action[AgentParams]):
         before = link.target if link is not None else ""
         if before != target:
             steps.append(SwitchLink(f"{root}/agent/current", target, before))
-        steps += hostpass.steps(seen.replies, settings)
         host = hostview.look(seen.replies, settings)
+        if before != target and host.running and host.agent is not None:
+            steps.append(Compile(settings, package.digest))
+        steps += hostpass.steps(seen.replies, settings)
         in_use = _in_use(host)
         if in_use is not None:
             names = reply(seen.replies, "packages").text.splitlines()

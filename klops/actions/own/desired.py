@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from klops.cards.identity import CONTROL_NODE, node_name
-from klops.cards.selection import NoChoiceError, Wanted, choose
 from klops.cards.smi import Cards
-from klops.commands import vllm
+from klops.commands import inspectedpaths, vllm
 from klops.commands.agent import hold, spec_digest
 from klops.commands.containerspec import ContainerSpec, size_in_bytes
+from klops.commands.readonly import refusal
+from klops.commands.smi import machine
 from klops.errors import TaskFailed
 
 if TYPE_CHECKING:
-    from klops.cards.selection import Choice
+    from klops.actions.own.hostview import HostView
     from klops.inventory.settings import Service, Settings
 
 #: Where card nodes are inside a container that klops makes.
@@ -25,40 +27,61 @@ CAPS = ("SYS_PTRACE",)
 SECURITY = ("seccomp=unconfined",)
 #: Environment variable through which vLLM takes its key, so that no argv shows it.
 KEY_VARIABLE = "VLLM_API_KEY"
+#: Keys of a specification that its digest isn't over: a change of them is no reason to start a service anew.
+NOT_DIGESTED = ("digest", "smi")
 #: Bytes of a unit's log file before it is rotated, and how many are kept.
 LOG_BYTES, LOG_KEEP = 64 * 1024**2, 5
 
 _CARD = re.compile(r"/xpu(\d+)\Z")
 
 
-def devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
-    """(node on the host, node in the container) of every card in use, and of the control node.
+def devices(settings: Settings, host: HostView, *, anew: bool = False) -> tuple[tuple[str, str], ...]:
+    """(node on the host, node in the container) of every card in use, and, last, of the control node.
 
-    A card keeps its minor's number inside: one number less that can be mistaken for another. Raises
-    TaskFailed for a card that is asked for but not there.
+    A card keeps its minor's number inside: one number less that can be mistaken for another. One that the
+    host has lost is left out, as the others can serve; where the container has its node already, that may
+    stay. ``anew``: for a container that is to be made. It gets the nodes too that no card of xpu-smi has,
+    unless the settings name the cards: a card that is dead now may serve later, without a new container.
+    Raises TaskFailed where it isn't certain which card is lost.
     """
-    known = cards.by_index()
-    missing = [index for index in settings.cards.indexes if index not in known]
-    if missing:
+    gone = host.missing
+    if gone.doubt:
+        known = host.cards.by_index()
         raise TaskFailed(
-            f"cards.use names card {', '.join(map(str, missing))}, but xpu-smi knows only "
+            f"cards.use names card {', '.join(map(str, gone.indexes))}, but xpu-smi knows only "
             f"{', '.join(map(str, sorted(known))) or 'none'}",
             code="card-missing",
             hint="correct klops.cards.use, or look why the card is gone: xpu-smi -m, dmesg",
         )
-    return known_devices(settings, cards)
+    lost = {card.node for card in host.cards.cards if card.index in host.nodeless}
+    *cards, control = known_devices(settings, host.cards)
+    wanted = [pair for pair in cards if pair[0] not in lost]
+    spare = settings.cards.use is None and bool(host.cards_from)
+    if not (gone.indexes or lost or spare):
+        return (*wanted, control)
+    others = {card.node for card in host.cards.cards} - lost
+    if anew:
+        found = [(node, f"{INSIDE}/{posixpath.basename(node)}") for node in host.strays] if spare else []
+    else:
+        raw = host.container.raw if host.container is not None else {}
+        inside = inspectedpaths.devices(raw, {})
+        found = [(device.node, device.inside) for device in inside if _CARD.search(device.node)]
+    return (*wanted, *(pair for pair in found if pair[0] not in others), control)
 
 
 def known_devices(settings: Settings, cards: Cards) -> tuple[tuple[str, str], ...]:
-    """The same without the cards that are asked for but not there."""
+    """The same, whatever is missing."""
     known, folder = cards.by_index(), settings.cards.device_dir.rstrip("/")
     used = (known[index].minor for index in settings.cards.indexes if index in known)
     names = [*map(node_name, used), CONTROL_NODE]
     return tuple((f"{folder}/{name}", f"{INSIDE}/{name}") for name in names)
 
 
-def container_spec(settings: Settings, cards: Cards) -> ContainerSpec:
-    """The container as the settings want it. Raises TaskFailed when they say too little."""
+def container_spec(settings: Settings, host: HostView, *, anew: bool = False) -> ContainerSpec:
+    """The container as the settings want it. Raises TaskFailed when they say too little.
+
+    ``anew``: to make one by, not to hold against one that is there; see :func:`devices`.
+    """
     wanted = settings.container
     if not wanted.image:
         raise TaskFailed(
@@ -70,7 +93,7 @@ def container_spec(settings: Settings, cards: Cards) -> ContainerSpec:
         name=wanted.name,
         image=wanted.image,
         command=tuple(hold(wanted.python, settings.root)),
-        devices=devices(settings, cards),
+        devices=devices(settings, host, anew=anew),
         volumes=(f"{settings.root}:{settings.root}", *wanted.volumes),
         env=tuple(sorted(wanted.env.items())),
         shm=size_in_bytes(wanted.shm),
@@ -80,26 +103,6 @@ def container_spec(settings: Settings, cards: Cards) -> ContainerSpec:
         runtime=wanted.runtime,
         stop_timeout=int(wanted.stop_timeout),
     )
-
-
-def card_choice(settings: Settings) -> Choice:
-    """Cards of every service of the host. Raises TaskFailed when they can't all be had."""
-    wants = [
-        Wanted(
-            name,
-            tp=None if service.tp == "auto" else int(service.tp),
-            cards=None if service.cards is None else tuple(service.cards),
-        )
-        for name, service in settings.services.items()
-    ]
-    try:
-        return choose(wants, settings.cards.indexes, settings.cards.groups, settings.cards.min_tp)
-    except NoChoiceError as error:
-        raise TaskFailed(
-            str(error),
-            code="cards-unavailable",
-            hint="change tp or cards of the services, or klops.cards.use, groups or min_tp",
-        ) from error
 
 
 def missing_secret(settings: Settings, names: Collection[str]) -> TaskFailed | None:
@@ -148,6 +151,7 @@ def unit_spec(
             "timeout": 10,
             "failures": 3,
             "smoke": service.smoke,
+            "stall_timeout": service.stall_timeout,
         },
         "stop": {"timeout": service.stop_timeout},
         "restart": {
@@ -158,9 +162,39 @@ def unit_spec(
             "window": service.restart.window,
         },
         "log": {"max_bytes": LOG_BYTES, "keep": LOG_KEEP},
+        "min_shm": size_in_bytes(service.min_shm),
     }
+    if settings.source.repo is not None:
+        spec["source"] = {"paths": release_paths(settings)}
     spec["digest"] = spec_digest(spec)
+    spec["smi"] = smi_inside(settings)
     return spec
+
+
+def release_targets(settings: Settings) -> list[dict[str, str]]:
+    """Where the release is to be found in the container, as the agent takes it."""
+    return [
+        {"root": target.root}
+        if target.root is not None
+        else {"package": str(target.package), "path": target.folder, "place": target.place}
+        for target in settings.source.targets
+    ]
+
+
+def release_paths(settings: Settings) -> list[str]:
+    """Folders within the release that a unit has in front of its PYTHONPATH; "" is the release itself."""
+    found = [
+        "/".join(target.folder.split("/")[: -len(target.package.split("."))])
+        for target in settings.source.targets
+        if target.package is not None and target.place == "pythonpath"
+    ]
+    return list(dict.fromkeys(found))
+
+
+def smi_inside(settings: Settings) -> str:
+    """The xpu-smi that a supervisor may ask inside the container; "" for none."""
+    smi = settings.cards.smi
+    return "" if smi.where == "host" or refusal(machine(smi.path)) else smi.path
 
 
 def _flags(args: Mapping[str, Any]) -> dict[str, Any]:

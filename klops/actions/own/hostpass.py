@@ -9,7 +9,7 @@ from klops.actions.base import Step
 from klops.actions.own import hostreads
 from klops.actions.own.hostview import reply
 from klops.actions.steps import WriteFile
-from klops.commands import passscript
+from klops.commands.hostpass import passscript
 from klops.remote.base import Replies
 from klops.remote.reads import DigestRead, Read
 
@@ -34,7 +34,11 @@ def read(settings: Settings) -> Read:
 def steps(replies: Replies, settings: Settings) -> tuple[Step, ...]:
     """Write the script where it is missing or made for other settings."""
     prefix, wanted = hostreads.docker_prefix(settings), settings.container
-    content = passscript.script(prefix, wanted.name, wanted.python, settings.root).encode()
+    content = passscript.script(
+        *(prefix, wanted.name, wanted.python, settings.root),
+        device_dir=settings.cards.device_dir,
+        young=settings.cleanup.grace,
+    ).encode()
     if reply(replies, _KEY).text.strip() == hashlib.sha256(content).hexdigest():
         return ()
     return (WriteFile(path(settings), content, _MODE, report=False),)

@@ -6,11 +6,13 @@ is carried out once.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from klops.actions.own import records
+from klops.actions.own import desired, records
 from klops.cards.identity import CONTROL_NODE, node_name
-from klops.commands import docker, smi
+from klops.commands import cardreads, docker, smi
 from klops.commands.agent import agent_path, verb
 from klops.commands.readonly import refusal
 from klops.remote.containerreads import (
@@ -42,6 +44,13 @@ ADOPTED = "adopted"
 ADOPTED_CONTAINER = "adopted.container"
 RECREATION = "recreation"
 DEVICE_LINKS = "device.links"
+QUARANTINE = "quarantine"
+BOOT_ID = "boot.id"
+VERDICT = "cards.verdict"
+BASELINE = "cards.baseline"
+DRIVER = "driver.version"
+RELEASES = "releases"
+PACKAGES = "packages"
 
 #: Nodes looked for: as many as the largest host of this kind has, whatever is expected.
 _NODES = 16
@@ -70,6 +79,8 @@ def host(settings: Settings) -> tuple[Read, ...]:
         adopted(settings),
         adopted_container(settings),
         status(settings),
+        verdict(settings),
+        baseline(settings),
     )
 
 
@@ -125,14 +136,35 @@ def agent(settings: Settings, key: str, name: str, *args: str) -> Read:
     )
 
 
-def status(settings: Settings) -> Read:
+def status(settings: Settings, *args: str) -> Read:
     """What the agent says of its units."""
-    return agent(settings, STATUS, "status")
+    return agent(settings, STATUS, "status", *args)
 
 
 def holders(settings: Settings) -> Read:
     """Who in the container holds a card."""
     return agent(settings, HOLDERS, "holders")
+
+
+def releases(settings: Settings, *, verify: bool = True, entries: bool = False) -> Read:
+    """Releases on the host.
+
+    ``verify``: every file of the current one is read there, and what is imported is looked up. ``entries``:
+    with all that the current one consists of.
+    """
+    targets = json.dumps(desired.release_targets(settings))
+    paths = json.dumps(desired.release_paths(settings))
+    looks = ("--verify", "--imports", targets, "--paths", paths) if verify else ()
+    more = ("--entries",) if entries else ()
+    return agent(settings, RELEASES, "releases", *looks, *more)
+
+
+def packages(settings: Settings, files: Sequence[str] | None = None) -> Read:
+    """Versions of the pinned distributions, and how files of site-packages stand: those of the settings."""
+    names = json.dumps(sorted(settings.stack.packages))
+    if files is None:
+        files = [patch.file for patch in settings.stack.patches]
+    return agent(settings, PACKAGES, "packages", "--names", names, "--files", json.dumps(list(files)))
 
 
 def pids(settings: Settings) -> Read:
@@ -166,6 +198,25 @@ def run_folder(settings: Settings) -> Read:
     return RootNamesRead(RUN_FOLDER, prefix, settings.container.name, f"{settings.root}/run", record)
 
 
+def quarantine(settings: Settings) -> tuple[Read, ...]:
+    """The notes on cards kept out of service and the host's boot, for when the agent can't be asked."""
+    notes = _root_file(settings, QUARANTINE, f"{settings.root}/cards.json")
+    return (notes, FileRead(BOOT_ID, "/proc/sys/kernel/random/boot_id"))
+
+
+def verdict(settings: Settings) -> Read:
+    """What the last diagnosis of the cards came to."""
+    return _root_file(settings, VERDICT, f"{settings.root}/verdict.json")
+
+
+def baseline(settings: Settings) -> Read:
+    """What `klops cards learn` wrote: identities and bandwidths of when the host was good."""
+    given = settings.cards.baseline
+    if given is not None:
+        return FileRead(BASELINE, given)
+    return _root_file(settings, BASELINE, f"{settings.root}/baseline.json")
+
+
 def node_paths(settings: Settings) -> tuple[str, ...]:
     """Every path at which a card node may be on the host, and that of the control node."""
     numbers = range(max(_NODES, settings.cards.expected))
@@ -176,6 +227,11 @@ def node_paths(settings: Settings) -> tuple[str, ...]:
 def nodes(settings: Settings) -> Read:
     """Listing of the card nodes on the host, looked at through links, as docker does."""
     return ListRead(NODES, node_paths(settings), follow=True)
+
+
+def driver() -> Read:
+    """The driver's own version: the only one that is the same wherever it is asked for."""
+    return FileRead(DRIVER, cardreads.DRIVER)
 
 
 def smi_places(settings: Settings) -> tuple[str, ...]:

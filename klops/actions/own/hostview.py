@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.own import desired, hostreads, records
+from klops.cards.evidence import driver
 from klops.cards.identity import CONTROL_NODE
-from klops.cards.smi import Cards, assumed_cards, read_cards
-from klops.commands import docker, drift, fit
+from klops.cards.record.presence import Missing, missing
+from klops.cards.smi import Cards, assumed_cards, noted_minors, read_cards
+from klops.cards.smi.query import parse_query
+from klops.commands import docker, drift, fit, listing
 from klops.errors import AgentError, DockerUnavailable, KlopsError, TaskFailed
 from klops.remote.base import Replies, Reply
+from klops.remote.reads import ABSENT
+from klops.remote.rootreads import plain
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 #: What stands for a reply that was not asked for.
 NOT_ASKED = Reply(rc=255, stderr=b"not asked")
 
+_NODE = re.compile(r"/xpu(\d+)\Z")
 #: Exit statuses of docker exec for a program that isn't there or can't be run: which, differs by version.
 _NO_PROGRAM = (126, 127)
 
@@ -55,18 +62,21 @@ def engine_error(replies: Replies, settings: Settings) -> KlopsError | None:
     return DockerUnavailable(f"{what}: {problem.message}", hint=hint, code=code)
 
 
-def cards_of(replies: Replies, settings: Settings) -> tuple[Cards, str]:
-    """The cards and where they were asked for: ``host``, ``container``, or "" when they are only assumed."""
-    machine_place, machine = _placed(reply(replies, hostreads.SMI_MACHINE))
-    query_place, query = _placed(reply(replies, hostreads.SMI_QUERY))
-    found = read_cards(machine, query, settings.cards.device_dir)
+def cards_of(replies: Replies, settings: Settings, noted: Mapping[str, int] = {}) -> tuple[Cards, str]:
+    """The cards and where they were asked for: ``host``, ``container``, or "" when they are only assumed.
+
+    ``noted``: minors by PCI address.
+    """
+    machine_place, machine = placed(reply(replies, hostreads.SMI_MACHINE))
+    query_place, query = placed(reply(replies, hostreads.SMI_QUERY))
+    found = read_cards(machine, query, settings.cards.device_dir, noted)
     if found.cards:
         return found, query_place or machine_place
     count = max([settings.cards.expected, *(index + 1 for index in settings.cards.indexes)])
     return assumed_cards(count, settings.cards.device_dir), ""
 
 
-def _placed(answer: Reply) -> tuple[str, str]:
+def placed(answer: Reply) -> tuple[str, str]:
     """Place and text of a :class:`~klops.remote.reads.FirstRead`."""
     if not answer.ok:
         return "", ""
@@ -102,6 +112,18 @@ class HostView:
     nodes: Mapping[str, str] = field(default_factory=dict)
     #: paths in the container of the nodes that the settings use
     used: frozenset[str] = frozenset()
+    #: cards that the settings use and that xpu-smi doesn't show
+    missing: Missing = field(default_factory=Missing)
+    #: indexes of cards whose node isn't on the host
+    nodeless: frozenset[int] = frozenset()
+    #: nodes on the host that are no card's of xpu-smi, as that of a dead card; by number
+    strays: tuple[str, ...] = ()
+    #: verdict.json and baseline.json below the root; {} for none, None where it can't be read
+    verdict: Mapping[str, Any] | None = field(default_factory=dict)
+    baseline: Mapping[str, Any] | None = field(default_factory=dict)
+    #: as :func:`klops.cards.evidence.driver.known` has it, and the kernel's; "" where they aren't known
+    driver: str = ""
+    boot_id: str = ""
 
     @property
     def made(self) -> bool:
@@ -138,6 +160,15 @@ class HostView:
         """Units by name, as the agent knows them; empty when it can't be asked."""
         units = (self.agent or {}).get("units")
         return units if isinstance(units, Mapping) else {}
+
+    @property
+    def learned(self) -> list[Mapping[str, Any]]:
+        """Identities of the cards at an earlier time: when the host was good, or at its last diagnosis."""
+        for document in (self.baseline, self.verdict):
+            cards = (document or {}).get("cards")
+            if isinstance(cards, list) and cards:
+                return [card for card in cards if isinstance(card, Mapping)]
+        return []
 
     @property
     def supervised(self) -> bool:
@@ -266,15 +297,20 @@ def look(replies: Replies, settings: Settings) -> HostView:
     status = reply(replies, hostreads.STATUS) if container is not None else NOT_ASKED
     known = status.json() if status.stdout else None
     agent = known if status.ok and isinstance(known, dict) and "units" in known else None
-    cards, place = cards_of(replies, settings)
+    verdict, baseline = (_document(replies, key) for key in (hostreads.VERDICT, hostreads.BASELINE))
+    boot_id = _boot(replies, agent)
+    cards, place = cards_of(replies, settings, noted_minors((verdict, baseline), boot_id))
     nodes: Mapping[str, str] = {}
     links = reply(replies, hostreads.DEVICE_LINKS)
     if container is not None and links.ok:
-        names = [
+        there = drift.parse_links(links.text)
+        names = {
             *(card.node for card in cards.cards),
+            # in the container the node of a card that xpu-smi no longer lists counts as any other
+            *there,
             f"{settings.cards.device_dir.rstrip('/')}/{CONTROL_NODE}",
-        ]
-        nodes = fit.inside_nodes(container.raw, names, drift.parse_links(links.text))
+        }
+        nodes = fit.inside_nodes(container.raw, sorted(names), there)
     adoption, record_error, elsewhere = None, None, None
     try:
         adoption = records.parse_adoption(reply(replies, hostreads.ADOPTED))
@@ -283,7 +319,8 @@ def look(replies: Replies, settings: Settings) -> HostView:
     if adoption is not None and (container is None or container.id != adoption.id):
         recorded = reply(replies, hostreads.ADOPTED_CONTAINER)
         elsewhere = docker.parse_inspect(recorded.text, adoption.id) if recorded.ok else None
-    return HostView(
+    query = placed(reply(replies, hostreads.SMI_QUERY))[1]
+    host = HostView(
         engine=engine,
         container=container,
         container_error=container_error,
@@ -298,7 +335,52 @@ def look(replies: Replies, settings: Settings) -> HostView:
         name=name,
         nodes=nodes,
         used=frozenset(nodes.get(node, inside) for node, inside in desired.known_devices(settings, cards)),
+        nodeless=_nodeless(replies, cards),
+        strays=_strays(replies, cards),
+        verdict=verdict,
+        baseline=baseline,
+        boot_id=boot_id,
+        driver=driver.known(reply(replies, hostreads.DRIVER).text, parse_query(query).driver),
     )
+    lost = missing(settings.cards.indexes, cards.cards, settings.cards.identities, host.learned)
+    return replace(host, missing=lost)
+
+
+def _nodeless(replies: Replies, cards: Cards) -> frozenset[int]:
+    """Cards whose node isn't on the host, as far as that was looked at."""
+    links, listed = reply(replies, hostreads.DEVICE_LINKS), reply(replies, hostreads.NODES)
+    if links.ok:
+        there = set(drift.parse_links(links.text))
+    elif listed.text:
+        there = set(listing.parse(listed.text))
+    else:
+        return frozenset()
+    return frozenset(card.index for card in cards.cards if card.node not in there)
+
+
+def _strays(replies: Replies, cards: Cards) -> tuple[str, ...]:
+    known = {card.node for card in cards.cards}
+    entries = listing.parse(reply(replies, hostreads.NODES).text)
+    found = {path: _NODE.search(path) for path, entry in entries.items() if entry.type == "char"}
+    numbered = {path: int(match[1]) for path, match in found.items() if match and path not in known}
+    return tuple(sorted(numbered, key=numbered.__getitem__))
+
+
+def _boot(replies: Replies, agent: Mapping[str, Any] | None) -> str:
+    said = (agent or {}).get("boot_id")
+    if said:
+        return str(said)
+    answer = reply(replies, hostreads.BOOT_ID)
+    return answer.text.strip() if answer.ok else ""
+
+
+def _document(replies: Replies, key: str) -> Mapping[str, Any] | None:
+    """A file of klops' below the root; {} where there is none, None where it doesn't tell."""
+    answer = plain(reply(replies, key))
+    if answer.rc == ABSENT or key not in replies:
+        return {}
+    known = answer.json() if answer.ok else None
+    return known if isinstance(known, dict) and known.get("schema", 1) <= records.SCHEMA else None
 
 
 def _agent_says(status: Reply) -> str:

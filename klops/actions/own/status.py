@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostreads, hostview, records
+from klops.actions.own.cards import choosing
+from klops.actions.own.cards.record.standing import Standing, look
 from klops.actions.own.container import adopt
 from klops.actions.own.container.differences import differences
-from klops.actions.own.desired import container_indexes, container_spec
+from klops.actions.own.desired import container_spec
+from klops.actions.own.services.memory import unreaped
 from klops.commands import pidmap
 from klops.commands.drift import Drift
 from klops.errors import KlopsError, TaskFailed
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 #: States in which no process of a unit should live.
 _AT_REST = ("stopped", "failed")
+#: States in which it has cards, or is about to.
+_RUNS = ("starting", "ready", "unhealthy", "backoff")
 
 
 class StatusParams(Params):
@@ -37,7 +42,10 @@ def status_reads(settings: Settings) -> tuple[Read, ...]:
         hostreads.pids(settings),
         hostreads.lock(settings),
         hostreads.recreation(settings),
+        *hostreads.quarantine(settings),
         *hostreads.cards(settings),
+        hostreads.driver(),
+        *choosing.reads(settings),
     )
 
 
@@ -57,26 +65,39 @@ def assemble(replies: Replies, settings: Settings, *, run: str = "") -> dict[str
     lock = read_lock(hostview.reply(replies, hostreads.LOCK))
     if lock is not None and lock.run == run:
         lock = None
+    standing = look(settings, host, replies)
+    wanted, _ = choosing.wants(settings, host, replies)
+
+    def service(name: str) -> dict[str, Any]:
+        told = _service(name, _unit(host, name), settings, pids)
+        runs = name in settings.services and told["state"] in _RUNS
+        less = choosing.fallback(settings, standing, wanted, name, told["cards"]) if runs else None
+        return {**told, "fallback": less}
+
     return {
-        "services": {name: _service(name, _unit(host, name), settings, pids) for name in names},
-        "container": _container(settings, host, replies, lock),
-        "source": {"release": None, "commit": None},
-        "cards": _cards(host),
+        "services": {name: service(name) for name in names},
+        "container": _container(settings, host, replies, lock, standing.notes),
+        "source": _source(host),
+        "cards": _cards(standing),
         "orphans": _orphans(host),
         "lock": lock.as_json() if lock is not None else None,
     }
 
 
-def _cards(host: hostview.HostView) -> list[dict[str, Any]]:
-    """Every card, with what the container calls it: its node there, and the number it has for runtimes."""
-    nodes = host.nodes if host.ours else {}
-    indexes = container_indexes(nodes.values())
-    found = []
-    for card in host.cards.cards:
-        node = nodes.get(card.node)
-        number = None if node is None else indexes.get(node)
-        found.append({**card.as_json(), "container_node": node, "container_index": number})
-    return found
+def _source(host: hostview.HostView) -> dict[str, Any]:
+    """The release that the next start of a unit takes; None for what there isn't, or nobody tells."""
+    told = (host.agent or {}).get("release") if host.ours else None
+    known = told if isinstance(told, Mapping) else {}
+    return {"release": known.get("current"), "commit": known.get("commit")}
+
+
+def _cards(standing: Standing) -> list[dict[str, Any]]:
+    """Every card, with what the container calls it: its node there, and the number it has for runtimes.
+
+    Whether it works as far as that is known, and whether it is kept out of service, and why; of the kind
+    ``unknown`` where nobody can tell.
+    """
+    return [one.as_json() for one in standing.cards]
 
 
 def _orphans(host: hostview.HostView) -> int:
@@ -115,13 +136,25 @@ def _service(
         "line": unit.get("line") or "",
         "percent": unit.get("percent"),
         "error": unit.get("error") or "",
+        # the cards that its ranks were seen to have, in their order; [] where that could not be read
+        "ranks": unit.get("ranks") or [],
+        "note": unit.get("note") or "",
+        # what it runs on; None for none, and while it doesn't run
+        "release": unit.get("release"),
     }
 
 
 def _container(
-    settings: Settings, host: hostview.HostView, replies: Replies, lock: LockInfo | None
+    settings: Settings,
+    host: hostview.HostView,
+    replies: Replies,
+    lock: LockInfo | None,
+    notes: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     container = host.container
+    lost = _lost(replies, lock)
+    if notes is None:
+        lost.append(f"which cards are kept out of service can't be read: {settings.root}/cards.json")
     if container is None:
         return {
             "name": settings.container.name,
@@ -131,7 +164,7 @@ def _container(
             "adopted": False,
             "drift": [],
             "weaker": [],
-            "faults": [*_renamed(host), *_lost(replies, lock)],
+            "faults": [*_renamed(host), *lost],
             "note": "",
         }
     return {
@@ -142,7 +175,7 @@ def _container(
         "adopted": host.adopted,
         "drift": [item.as_json() for item in _drift(settings, host, replies)],
         "weaker": adopt.weaker(settings, container) if host.adopted else [],
-        "faults": [*_renamed(host), *_faults(host, settings), *_lost(replies, lock)],
+        "faults": [*_renamed(host), *_faults(host, settings), *lost],
         "note": _spares(host) if host.ours else _strange(settings, host, replies),
     }
 
@@ -153,7 +186,7 @@ def _drift(settings: Settings, host: hostview.HostView, replies: Replies) -> lis
     try:
         if host.adopted:
             return adopt.differences(settings, host, replies)
-        return differences(container_spec(settings, host.cards), host.container, replies)
+        return differences(container_spec(settings, host), host.container, replies)
     except TaskFailed:
         return _impossible(settings, host)
 
@@ -172,7 +205,8 @@ def _faults(host: hostview.HostView, settings: Settings) -> list[str]:
             "no supervisor is at work in it, so nobody looks after its services; klops up starts it, or "
             f"sh {settings.root}/pass on the host, as from cron"
         )
-    return found
+    defunct = unreaped((host.agent or {}).get("defunct")) if host.ours else ""
+    return [*found, defunct] if defunct else found
 
 
 def _renamed(host: hostview.HostView) -> list[str]:
@@ -215,7 +249,7 @@ def _impossible(settings: Settings, host: hostview.HostView) -> list[Drift]:
     known, used = sorted(host.cards.by_index()), settings.cards.indexes
     if not settings.container.image and host.container is not None:
         found.append(Drift("image", "none is set: klops.container.image", host.container.image))
-    if not set(used) <= set(known):
+    if host.missing.doubt:
         found.append(
             Drift("cards", f"{_listed(used)} (klops.cards.use)", f"{_listed(known)} (all that xpu-smi knows)")
         )

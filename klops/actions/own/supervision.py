@@ -11,7 +11,7 @@ from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own import hostreads, hostview
 from klops.commands import docker
 from klops.commands.agent import hold
-from klops.commands.passscript import LONGEST
+from klops.commands.hostpass.passscript import LONGEST
 from klops.errors import AgentError, KlopsError, TaskFailed
 from klops.remote.container import ContainerRemote
 

@@ -23,6 +23,7 @@ from klops.actions.steps import Remove, WriteFile
 from klops.actions.touched import Becomes, Touched
 from klops.commands import cron
 from klops.errors import CommandFailed, TaskFailed
+from klops.remote.base import Reply
 from klops.remote.placing import CHANGED, NOTHING, PLACING, changed_meanwhile, digest_of, put_input
 from klops.remote.reads import FileRead, PathRead
 from klops.remote.systemreads import CrontabRead
@@ -223,6 +224,15 @@ class Cron(Action[CronParams]):
 def _text(params: CronParams, seen: Seen) -> str:
     """The crontab as it is; "" for none. Raises :class:`TaskFailed` when that can't be told."""
     reply = seen.replies["crontab"]
+    if reply.ok or params.path is None:
+        return listed(reply)
+    if not seen.replies["entry"].ok:
+        return ""
+    raise TaskFailed(f"{params.path} can't be read: {reply.error_text.strip()}", code="unreadable")
+
+
+def listed(reply: Reply) -> str:
+    """The crontab that was read; "" for none. Raises :class:`TaskFailed` when that can't be told."""
     if len(reply.stdout) > SIZE_LIMIT:
         hint = "is it a crontab? what is beyond that would be lost"
         raise TaskFailed(f"the crontab is larger than {SIZE_LIMIT >> 20} MiB", hint=hint, code="too-large")
@@ -232,10 +242,6 @@ def _text(params: CronParams, seen: Seen) -> str:
         except UnicodeDecodeError as error:
             hint = "klops would spoil it: change it by hand, to UTF-8 first"
             raise TaskFailed("the crontab is not UTF-8 text", hint=hint, code="unreadable") from error
-    if params.path is not None:
-        if not seen.replies["entry"].ok:
-            return ""
-        raise TaskFailed(f"{params.path} can't be read: {reply.error_text.strip()}", code="unreadable")
     if reply.rc == 127:
         raise TaskFailed("the host has no crontab program", hint="install cron there", code="no-cron")
     said = reply.error_text.strip()

@@ -8,7 +8,7 @@ _DNF = "a command such as 'dnf install -y NAME', with creates or changed_when"
 _USERS = "a command with a condition: register 'id NAME' first"
 _DOCKER = "klops.container for klops' own container; any other: command with docker"
 _FACTS = "facts are read when a task asks for one: ansible_facts, or setup"
-_GIT = "a command with git, with creates"
+_GIT = "a command with git, with creates; klops.source for the source that services run on"
 _SQL = "the program of the database, by command"
 _INVENTORY = "write the hosts and groups into the inventory"
 
@@ -37,7 +37,8 @@ INSTEAD: dict[str, str] = {
     "yum_repository": "copy or template a file into /etc/yum.repos.d",
     "debconf": "a command with debconf-set-selections, its text as stdin",
     "dpkg_selections": "a command with dpkg --set-selections, its text as stdin",
-    "pip": "a command such as 'pip install NAME==VERSION', with creates or changed_when",
+    "pip": "klops.stack for packages of the container; else a command such as 'pip install NAME==VERSION', "
+    "with creates or changed_when",
     "git": _GIT,
     "subversion": "a command with svn, with creates",
     "hg": "a command with hg, with creates",
@@ -57,7 +58,9 @@ INSTEAD: dict[str, str] = {
     "podman_container": _DOCKER,
     "k8s": "a command with kubectl",
     "helm": "a command with helm",
-    "synchronize": "copy for single files; many files: a command with rsync and delegate_to: localhost",
+    "synchronize": "klops.source for a source tree; copy for single files; many files: a command with rsync "
+    "and delegate_to: localhost",
+    "patch": "klops.patch for a file of the container's site-packages; else a command with patch",
     "get_url": "a command such as 'curl -fLo DEST URL', with creates",
     "replace": "lineinfile, blockinfile, or the whole file by template",
     "assemble": "template, with one include for each part",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from klops.playbook.plays.hostrender import HostRenderers
 from klops.playbook.tasks.host import Host, Lock
+from klops.remote import audit
 from klops.remote.base import Remote
 from klops.secret import Redactor
 
@@ -22,7 +23,12 @@ class OpenRemote(Protocol):
     """How to get at a host; :func:`klops.remote.factory.open_remote`."""
 
     def __call__(
-        self, connection: Connection, *, become: bool | None = None, become_user: str | None = None
+        self,
+        connection: Connection,
+        *,
+        become: bool | None = None,
+        become_user: str | None = None,
+        audit_log: str = "",
     ) -> Remote: ...
 
 
@@ -104,7 +110,10 @@ class RunFleet:
         return connection
 
     def _open(self, connection: Connection, become: bool | None, user: str | None = None) -> Remote:
-        return self._open_remote(connection, become=become, **({"become_user": user} if user else {}))
+        # of a host that has settings these are known before anything runs on it
+        settings = self._settings.get(connection.name)
+        audit_log = audit.log_of(settings.root) if settings is not None else ""
+        return self._open_remote(connection, become=become, become_user=user, audit_log=audit_log)
 
 
 def by_host(groups: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:

@@ -71,6 +71,8 @@ class Steps:
             told = hidden(result)
             result = replace(result, error=told.error, message=told.message)
         lost = result.status in _LOST and not result.ignored
+        if lost and result.error is not None and not step.caught and not self.tally.cancelled:
+            lane.play.note_lost(step.task, result.error)
         return Outcome(Done(lost, _order(step.task, result), included), result)
 
     def _result(self, lane: Lane, step: Step) -> tuple[TaskResult, tuple[tuple[Item, ...], ...]]:

@@ -21,6 +21,9 @@ from klops.playbook.template.pending import NotKnown
 if TYPE_CHECKING:
     from klops.remote.reads import Read
 
+#: Letters of a change from which on it is told shortly.
+_LONG = 80
+
 T = TypeVar("T")
 #: a later turn of the current task, or of a later one
 Later = tuple[Task, Turn]
@@ -48,6 +51,9 @@ class LookAhead:
 
         def ahead() -> Iterator[Read]:
             found.extend(self._ready(task, ready.place, rest, tasks))
+            # those that are planned right after this
+            for one in (ready, *(() if self._looked else (later for _, _, later in found))):
+                self.renderer.begin(one)
             return self._reads(task, ready.place, found, tasks)
 
         replies = ready.place.replies.of(ready.probe, ahead)
@@ -68,7 +74,7 @@ class LookAhead:
         """Says so when the plan differs from what the first look at the host would have given."""
         first = self._first.pop(_key(task, turn), None)
         now = tuple(change.what for change in plan.changes)
-        if first is None or first == now or place.replies.forgotten == 0:
+        if task.action.follows or first is None or first == now or place.replies.forgotten == 0:
             return ()
         return (f"the plan moved after an earlier change: {_list(first)} became {_list(now)}",)
 
@@ -123,4 +129,9 @@ def _key(task: Task, turn: Turn) -> tuple[int, str]:
 
 
 def _list(changes: tuple[str, ...]) -> str:
-    return "; ".join(changes) if changes else "nothing to do"
+    return "; ".join(map(_short, changes)) if changes else "nothing to do"
+
+
+def _short(change: str) -> str:
+    """A change for a line with another: what is in brackets of a long one, such as a command, is left out."""
+    return change if len(change) <= _LONG else f"{change[:_LONG].partition(' (')[0]} ..."

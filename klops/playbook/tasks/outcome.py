@@ -83,10 +83,12 @@ def planned(
     warnings: Sequence[str] = (),
     added: Mapping[str, Any] | None = None,
     message: str | None = None,
+    made: Sequence[Change] = (),
 ) -> TaskResult:
     """A plan that was applied (``added``: what its steps gave), or that is only looked at (``check``).
 
-    Steps whose effect only shows afterwards may have added that nothing was changed.
+    Steps whose effect only shows afterwards have added whether something was ``changed``: then what they have
+    ``made`` counts, and not what was planned.
     """
     text = plan.message if message is None else message
     changes = plan.changes
@@ -95,7 +97,9 @@ def planned(
     elif check and plan.unknown:
         status, text = Status.UNKNOWN, text or plan.unknown
     else:
-        changes = () if added and added.get("changed") is False else plan.changes
+        told = added.get("changed") if added else None
+        if isinstance(told, bool):
+            changes = (tuple(made) or changes) if told else ()
         status = Status.CHANGED if changes else Status.OK
     said = {"msg": text} if text else {}
     values = {**flags(status), **said, **plan.result, **(added or {})}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klops.actions.base import Params, Plan, Probe, Seen, View
+from klops.actions.base import LocalLook, Params, Plan, Probe, Seen, View
 from klops.errors import TaskFailed
 from klops.playbook import localfiles, params
 from klops.playbook.model import Play, Task
@@ -86,6 +86,7 @@ class Renderer:
             templar.variables,
             templar.text,
             check=self._around.check or task.check_mode,
+            diff=self._around.options.diff and task.diff is not False,
             run=self._around.run,
             environment=environment(task, templar, self._around.redactor),
             verbosity=self._around.options.verbosity,
@@ -97,20 +98,32 @@ class Renderer:
         probe = replace(probe, reads=with_environment(probe.reads, view.environment))
         return Ready(rendered, view, probe, place)
 
+    def begin(self, ready: Ready) -> None:
+        """Have its looks at the control node carried out beside what the host is asked."""
+        for look in ready.probe.local.values():
+            self._around.looks.begin(look)
+
     def plan(self, task: Task, ready: Ready, replies: Mapping[str, Reply]) -> Plan:
         """What the action makes of the replies."""
         files = {
             key: localfiles.read_local(self._files(task), kind, path)
             for key, (kind, path) in ready.probe.files.items()
         }
+        local = {key: self._looked(task, look) for key, look in ready.probe.local.items()}
 
         def made(known: Mapping[str, Reply]) -> Plan:
-            plan: Plan = task.action.plan(ready.params, ready.view, Seen(known, files))
+            plan: Plan = task.action.plan(ready.params, ready.view, Seen(known, files, local))
             return plan
 
         if not ready.view.check:
             return made(replies)
         return ready.place.host.foreseen.plan(made, ready.probe.reads, replies)
+
+    def _looked(self, task: Task, look: LocalLook) -> object:
+        def waits() -> None:
+            self._around.progress(self._name, task.name, look.what, 0.0, None)
+
+        return self._around.looks.answer(look, waits)
 
     def _files(self, task: Task) -> tuple[Path, ...]:
         """Beside which files of the control node are looked for, the nearest first."""

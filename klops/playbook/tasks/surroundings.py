@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from klops.playbook.options import RunOptions
+from klops.playbook.tasks.locallooks import LocalLooks
 from klops.secret import Redactor
 
 if TYPE_CHECKING:
@@ -93,3 +94,4 @@ class Surroundings:
     progress: Callable[[str, str, str, float, float | None], None]
     fleet: Fleet = field(default_factory=NoFleet)
     options: RunOptions = field(default_factory=RunOptions)
+    looks: LocalLooks = field(default_factory=LocalLooks)

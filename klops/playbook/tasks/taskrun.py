@@ -18,6 +18,7 @@ from klops.playbook.tasks.keeping import keep_facts, notify, register
 from klops.playbook.tasks.lookahead import LookAhead
 from klops.playbook.tasks.outcome import Done, failed, unknown
 from klops.playbook.tasks.place import Place, Places
+from klops.playbook.tasks.redaction import redacted_error
 from klops.playbook.tasks.rendering import Renderer
 from klops.playbook.tasks.scopes import Scopes
 from klops.playbook.tasks.surroundings import Notes, PlayHosts, Surroundings
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HostPlay", "Surroundings"]
 
+
+#: the variable that tells the tasks of an ``always`` what the host fails with
+FAILED = "klops_failed"
 
 #: how Python writes values that no author means to show: the template says more
 _NO_TEXT = re.compile(r"<[\w.]+ object\b|\brange\(-?\d+, -?\d+")
@@ -52,6 +56,8 @@ class HostPlay:
     hosts: PlayHosts | None = None
     notes: Notes | None = None
     _parts: Parts = field(init=False)
+    #: actions of tasks that have begun to carry something out, in order
+    _applied: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         alone = (self.host.name,)
@@ -59,7 +65,7 @@ class HostPlay:
         host, around = self.host, self.around
         places = Places(host, self.play, self.settings, around)
         # whole, with all defaults, and secrets as the type that shows itself as stars
-        settings = self.settings.model_dump()
+        settings = self.settings.model_dump(by_alias=True)
         scopes = Scopes(host, self.play, self.variables, settings, around, places, hosts)
         places.templar = scopes.of_play
         renderer = Renderer(host.name, self.play, self.settings, around, scopes, places)
@@ -82,6 +88,8 @@ class HostPlay:
             result = unknown(str(error))
         except Exception as error:
             result = failed(self._parts.failures.of_any(error, task), done.said, done.changes)
+        if done.times:
+            self._applied.append(task.action.name)
         result = self._kept(task, result, caught)
         return replace(result, seconds=time.monotonic() - began)
 
@@ -98,6 +106,16 @@ class HostPlay:
         # who ran it notifies the handlers
         register(task, result, self.host, caught)
         self._parts.failures.tentative |= result.tentative
+
+    def note_lost(self, task: Task, error: KlopsError) -> None:
+        """Give the tasks of an ``always`` what the host fails with, and what may have been changed by then.
+
+        ``code``, ``message``, ``hint``; ``action``: that of the task; ``applied``: all of this play that have
+        begun to carry something out.
+        """
+        told = redacted_error(error, self.around.redactor).as_json()
+        applied = list(dict.fromkeys(self._applied))
+        self.host.data[FAILED] = {**told, "action": task.action.name, "applied": applied}
 
     def note_failure(self, task: Task, result: TaskResult) -> None:
         """Give the tasks of a ``rescue`` the variables that tell what failed."""

@@ -218,7 +218,14 @@ class Turning:
             return self.parts.failures.result(
                 error, self.task, done.said[said:], done.changes[changes:], planned_values
             )
-        return planned(plan, check=False, warnings=self.done.said[said:], added=added, message=message)
+        return planned(
+            plan,
+            check=False,
+            warnings=self.done.said[said:],
+            added=added,
+            message=message,
+            made=self.done.changes[changes:],
+        )
 
     def _interrupted(self, error: KlopsError) -> bool:
         # connections are closed under the task then, which may look like anything

@@ -45,7 +45,7 @@ class ContainerAction(Action[ContainerParams]):
         if params.state == "present":
             reads += [*hostreads.cards(settings), *hostreads.image(settings), *adopt.reads(settings)]
             reads += [hostreads.unit_state(settings, name) for name in settings.services]
-            reads.append(hostreads.run_folder(settings))
+            reads += [hostreads.run_folder(settings), hostreads.nodes(settings)]
         return Probe(reads=tuple(reads))
 
     def plan(self, params: ContainerParams, view: View, seen: Seen) -> Plan:

@@ -49,7 +49,7 @@ def unfit(settings: Settings, host: hostview.HostView, replies: Replies) -> list
     """Why klops can't run the services in this container, each the end of a sentence after "it"."""
     if host.container is None:
         return []
-    nodes = [node for node, _ in devices(settings, host.cards)]
+    nodes = [node for node, _ in devices(settings, host)]
     links = drift.parse_links(hostview.reply(replies, hostreads.DEVICE_LINKS).text)
     reasons = fit.unfit(host.container.raw, nodes, links, settings.root)
     inside = {node: host.nodes[node] for node in nodes if node in host.nodes}
@@ -71,7 +71,7 @@ def differences(settings: Settings, host: hostview.HostView, replies: Replies) -
     """
     if host.container is None or not settings.container.image:
         return []
-    spec = container_spec(settings, host.cards)
+    spec = container_spec(settings, host)
     if not fit.shares_root(host.container.raw, settings.root):
         spec = replace(spec, volumes=tuple(settings.container.volumes))
     return [one for one in all_differences(spec, host.container, replies) if one.real]

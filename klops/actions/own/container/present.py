@@ -40,7 +40,7 @@ def present(view: View, host: HostView, replies: Replies, *, recreate: str | Non
     """
     container = host.container
     if container is None:
-        spec = container_spec(view.settings, host.cards)
+        spec = container_spec(view.settings, host, anew=True)
         prefix = hostreads.docker_prefix(view.settings)
         steps = (CheckPython(prefix, spec), Create(prefix, spec, view.settings))
         return Plan(steps=steps, result=_result("", spec, []))
@@ -74,7 +74,7 @@ def _foreign(container: Container, host: str, why: Sequence[str]) -> TaskFailed:
 
 def _made(view: View, host: HostView, container: Container, replies: Replies, allowed: bool) -> Plan:
     settings = view.settings
-    spec = container_spec(settings, host.cards)
+    spec = container_spec(settings, host)
     found = differences(spec, container, replies)
     lost = _lost_nodes(host)
     why = [*map(str, _leading(found, settings)), *lost]
@@ -99,7 +99,7 @@ def _lost_nodes(host: HostView) -> list[str]:
 
 def _anew(view: View, host: HostView, container: Container, replies: Replies, why: Sequence[str]) -> Plan:
     settings = view.settings
-    spec = container_spec(settings, host.cards)
+    spec = container_spec(settings, host, anew=True)
     if (container.raw.get("HostConfig") or {}).get("AutoRemove"):
         return Plan(
             failure=TaskFailed(

@@ -98,8 +98,8 @@ class _Watch:
     #: the most room that there was since it last got less
     _free: int = 0
     #: the last sign of life, and the last that is surely docker's
-    _since: float = field(default_factory=time.monotonic)
-    _sure: float = field(default_factory=time.monotonic)
+    _since: float = field(default_factory=lambda: time.monotonic())
+    _sure: float = field(default_factory=lambda: time.monotonic())
     _asked: float = 0.0
     _silent: int = 0
 

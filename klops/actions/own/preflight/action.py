@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostreads, hostview
+from klops.actions.own.cards import choosing
 from klops.actions.own.findings import Finding, failure, warnings
 from klops.actions.own.preflight.cards import card_findings, choice_findings
 from klops.actions.own.preflight.host import (
@@ -33,9 +34,10 @@ class MinFree(BaseModel):
 
 
 class PreflightParams(Params):
-    """``min_free_gib``: what must be free, by place."""
+    """``min_free_gib``: what must be free, by place; ``tp``: that of this run, whatever the settings say."""
 
     min_free_gib: MinFree = MinFree()
+    tp: choosing.Size = None
 
 
 class Preflight(Action[PreflightParams]):
@@ -56,6 +58,7 @@ class Preflight(Action[PreflightParams]):
                 *space_reads(settings),
                 *image_reads(settings),
                 *model_reads(settings),
+                *choosing.reads(settings),
                 *port_reads(),
             )
         )
@@ -72,7 +75,7 @@ class Preflight(Action[PreflightParams]):
             findings += docker_findings(settings, seen.replies)
             findings += image_findings(settings, host, seen.replies)
         findings += card_findings(settings, host, seen.replies)
-        findings += [*choice_findings(settings), *secret_findings(settings)]
+        findings += [*choice_findings(settings, host, seen.replies, params.tp), *secret_findings(settings)]
         findings += model_findings(settings, host, seen.replies)
         findings += port_findings(settings, host, seen.replies)
         least = params.min_free_gib

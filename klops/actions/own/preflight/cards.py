@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klops.actions.own import hostreads
-from klops.actions.own.desired import card_choice
+from klops.actions.own.cards import choosing
 from klops.actions.own.findings import Finding
 from klops.actions.own.hostview import HostView, reply
+from klops.cards.choice.selection import NoChoiceError, choices, choose
 from klops.cards.identity import CONTROL_NODE
 from klops.commands import listing, smi
 from klops.commands.readonly import refusal
-from klops.errors import TaskFailed
 from klops.remote.base import Replies
 
 if TYPE_CHECKING:
@@ -35,23 +35,33 @@ def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[
     folder = settings.cards.device_dir.rstrip("/")
     by_index = host.cards.by_index()
     missing: list[str] = []
-    for index in settings.cards.indexes:
-        card = by_index.get(index)
-        if card is None:
-            found.append(
-                Finding(
-                    "card-missing",
-                    f"the settings use card {index}, but xpu-smi on the {host.cards_from} knows only "
-                    f"{', '.join(map(str, sorted(by_index)))}",
-                    "correct klops.cards.use and expected, or look why the card is gone: xpu-smi -m, dmesg",
-                )
+    used = [by_index[index] for index in settings.cards.indexes if index in by_index]
+    nodeless = frozenset(card.index for card in used if card.node not in entries)
+    # the others may do; klops.cards keeps those that are gone out of service
+    spare = bool(host.cards_from) and not host.missing.doubt and _others_do(settings, host, replies, nodeless)
+    for index in host.missing.indexes:
+        known = host.missing.known.get(index, {})
+        who = ", ".join(filter(None, (str(known.get(key) or "") for key in ("bdf", "uuid", "serial"))))
+        found.append(
+            Finding(
+                "card-missing",
+                f"the settings use card {index}{f' ({who})' if who else ''}, but xpu-smi on the "
+                f"{host.cards_from} knows only {', '.join(map(str, sorted(by_index)))}"
+                + (f"; {host.missing.doubt}" if host.missing.doubt else ""),
+                "correct klops.cards.use and expected, or look why the card is gone: xpu-smi -m, dmesg",
+                warning=spare,
             )
-        else:
-            found += _node(f"card {index}", card.node, entries, missing)
-    found += _node("the control node", f"{folder}/{CONTROL_NODE}", entries, missing)
+        )
+    for card in used:
+        found += _node(f"card {card.index}", card.node, entries, missing)
     if missing:
-        found.append(Finding("card-missing", f"no such device node: {', '.join(missing)}", _DRIVER))
-    found += _counts(settings, host, entries, bool(missing))
+        text = f"no such device node: {', '.join(missing)}"
+        found.append(Finding("card-missing", text, _DRIVER, warning=spare))
+    control: list[str] = []
+    found += _node("the control node", f"{folder}/{CONTROL_NODE}", entries, control)
+    if control:
+        found.append(Finding("card-missing", f"no such device node: {control[0]}", _DRIVER))
+    found += _counts(settings, host, entries, bool(missing or control), spare and bool(host.missing.indexes))
     if not host.cards_from:
         found.append(
             Finding(
@@ -66,12 +76,28 @@ def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[
     return found
 
 
-def choice_findings(settings: Settings) -> list[Finding]:
-    """Services that can't all have the cards they ask for."""
+def _others_do(settings: Settings, host: HostView, replies: Replies, nodeless: frozenset[int]) -> bool:
+    """Whether all services can be had on the cards that are there."""
+    wanted, _ = choosing.wants(settings, host, replies)
+    cards, gone = settings.cards, {*host.missing.indexes, *nodeless}
+    if not gone or gone >= {*cards.indexes}:
+        return False
+    return next(choices(wanted, cards.indexes, cards.groups, cards.min_tp, bad=gone), None) is not None
+
+
+def choice_findings(settings: Settings, host: HostView, replies: Replies, tp: choosing.Size) -> list[Finding]:
+    """Services that can't all have the cards they ask for, on a host without a fault."""
+    wanted, _ = choosing.wants(settings, host, replies, tp)
     try:
-        card_choice(settings)
-    except TaskFailed as error:
-        return [Finding(error.code, error.message, error.hint)]
+        choose(wanted, settings.cards.indexes, settings.cards.groups, settings.cards.min_tp)
+    except NoChoiceError as error:
+        return [
+            Finding(
+                "cards-unavailable",
+                str(error),
+                "change tp or cards of the services, or klops.cards.use, groups or min_tp",
+            )
+        ]
     return []
 
 
@@ -92,7 +118,7 @@ def _node(what: str, path: str, entries: dict[str, listing.Entry], missing: list
 
 
 def _counts(
-    settings: Settings, host: HostView, entries: dict[str, listing.Entry], missing: bool
+    settings: Settings, host: HostView, entries: dict[str, listing.Entry], missing: bool, spare: bool
 ) -> list[Finding]:
     expected = settings.cards.expected
     found: list[Finding] = []
@@ -112,7 +138,8 @@ def _counts(
                     "cards-count",
                     f"{expected} cards expected, {count} {what}",
                     hint,
-                    warning=count > expected,
+                    # fewer by those that are told already, and that the others can do without
+                    warning=count > expected or spare,
                 )
             )
     return found

@@ -9,10 +9,21 @@ from typing import Any, ClassVar, Literal
 
 from klops.actions.base import Action, Params, Plan, Probe, Seen, Step, View
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.desired import card_choice, identities, missing_secret, secrets, unit_spec
+from klops.actions.own.cards import choosing, remedy
+from klops.actions.own.cards.record.standing import Standing, look
+from klops.actions.own.desired import (
+    NOT_DIGESTED,
+    identities,
+    missing_secret,
+    secrets,
+    unit_spec,
+)
+from klops.actions.own.services.code import other_code, to_be
+from klops.actions.own.services.others import CheckOthers
 from klops.actions.own.services.steps import StartUnit, Verb, spec_text
 from klops.actions.own.services.stop import UNKNOWN_STOP, stop_reads, stop_timeout, stopped
 from klops.actions.own.services.wait import WaitReady
+from klops.actions.own.source.looking import TREE, tree_look
 from klops.actions.own.supervision import Supervise
 from klops.commands import pidmap
 from klops.commands.agent import secret_digest
@@ -23,11 +34,25 @@ from klops.remote.rootreads import plain
 from klops.yamlsource import nearest
 
 
-class ServicesParams(Params):
-    """``state``: running (and ready), stopped or restarted; ``names``: of these, or of all."""
+class Synced(Params):
+    """Parameters of ``klops.source``."""
 
-    state: Literal["running", "stopped", "restarted"] = "running"
+    ref: str | None = None
+    dirty: bool | None = None
+
+
+class ServicesParams(Params):
+    """``state``: running (and ready), stopped, restarted, or renewed; ``names``: of these, or of all.
+
+    Renewed are services that are to run already, and only where what they run on or are started with is
+    another by now. ``synced``: what ``klops.source`` before this was given; a dry run goes by the release
+    that it would have made. ``tp``: tensor parallelism of this run, whatever the settings say.
+    """
+
+    state: Literal["running", "stopped", "restarted", "renewed"] = "running"
     names: list[str] | None = None
+    tp: choosing.Size = None
+    synced: Synced | None = None
 
 
 class ServicesAction(Action[ServicesParams]):
@@ -35,6 +60,8 @@ class ServicesAction(Action[ServicesParams]):
 
     name: ClassVar[str] = "klops.services"
     params = ServicesParams
+    #: of container, cards and release, which their own tasks tell
+    follows: ClassVar[bool] = True
 
     def probe(self, params: ServicesParams, view: View) -> Probe:
         """Container, agent and cards; the units' files for a diff, and for when the agent can't be asked."""
@@ -44,11 +71,16 @@ class ServicesAction(Action[ServicesParams]):
         ]
         if params.state == "stopped":
             reads += stop_reads(settings)
-        else:
+        elif params.state != "renewed" or settings.services:
+            # what isn't in the settings is never renewed, and so needs no look at cards
             reads += [hostreads.pids(settings), hostreads.device_links(settings), *hostreads.cards(settings)]
+            reads += [*hostreads.quarantine(settings), *choosing.reads(settings)]
             for name in settings.services:
                 reads += [hostreads.unit_file(settings, name), hostreads.unit_state(settings, name)]
-        return Probe(reads=tuple(reads))
+        # what is current by then isn't known before; a run that isn't dry asks the host when it comes to that
+        synced = params.synced if view.check else None
+        look = tree_look(settings, synced.ref, synced.dirty) if synced is not None else None
+        return Probe(reads=tuple(reads), local={TREE: look} if look is not None else {})
 
     def plan(self, params: ServicesParams, view: View, seen: Seen) -> Plan:
         """Stops and removals first, then starts, then one wait for each."""
@@ -67,9 +99,14 @@ class ServicesAction(Action[ServicesParams]):
         if absent is not None:
             return Plan(failure=absent)
         names = _names(params, settings, host)
+        if params.state == "renewed":
+            names = [name for name in names if _to_run(host.units.get(name, {}))]
+            if not names:
+                return Plan(message="no service is to run")
         if params.state == "stopped":
             return stopped(settings, host, names, seen.replies)
-        plan = _running(view, host, names, seen.replies, params)
+        foreseen = to_be(settings, host, seen.local)
+        plan = _running(view, host, names, seen.replies, params, foreseen=foreseen)
         if host.alone and plan.changes and params.state == "restarted":
             # for services that are to run klops.container has seen to it
             return replace(plan, steps=(Supervise(settings), *plan.steps))
@@ -128,64 +165,130 @@ def _known(name: str, host: hostview.HostView, replies: Replies) -> Known:
 
 
 def _running(
-    view: View, host: hostview.HostView, names: list[str], replies: Replies, params: ServicesParams
+    view: View,
+    host: hostview.HostView,
+    names: list[str],
+    replies: Replies,
+    params: ServicesParams,
+    anew: frozenset[str] = frozenset(),
+    *,
+    foreseen: str | None = None,
 ) -> Plan:
+    """``anew``: services that don't stay on the cards they have: one is out, and they begin again anyway.
+
+    ``foreseen``: the release that would be the current one.
+    """
     settings = view.settings
     if not settings.services and not host.units:
         return Plan(message="the settings name no service")
     missing_key = missing_secret(settings, names)
     if missing_key is not None:
         return Plan(failure=missing_key)
-    choice = card_choice(settings)
+    standing = look(settings, host, replies, check=view.check)
+    if params.state == "restarted":
+        anew |= choosing.moved(standing, host.units, names)
+    wanted, warnings = choosing.wants(settings, host, replies, params.tp)
+    try:
+        choice = choosing.chosen(settings, standing, wanted, host.units, anew=anew)
+    except TaskFailed as error:
+        raise remedy.named(error, view.host) from error
     cards = identities(host.cards, host.nodes)
     starts: list[StartUnit] = []
     restarts: list[Step] = []
+    #: specifications of units that are about to begin
+    begun: dict[str, Mapping[str, Any]] = {}
     waits: list[Step] = []
-    warnings: list[str] = []
     busy: list[str] = []
     pids = pidmap.parse(hostview.reply(replies, hostreads.PIDS).text)
     for name in names:
         known = _known(name, host, replies)
-        seen: Mapping[int, Mapping[str, Any]] = cards
+        seen: Mapping[int, Mapping[str, Any]]
         if not host.cards_from:
             recorded = _recorded(known, choice[name])
             if recorded is None and _active(known):
                 warnings.append(f"{name} was left as it is: the cards can't be read, so it can't be compared")
                 continue
             seen = {**cards, **(recorded or {})}
+        else:
+            seen = _completed(cards, known)
         missing = [index for index in choice[name] if index not in seen]
         if missing:
             raise _no_card(name, missing, host)
         spec = unit_spec(settings, name, choice[name], seen)
         why, same = _difference(known, spec, settings, name)
+        moved = other_code(host, known.unit, spec, foreseen) if known.unit is not None else ""
+        if moved:
+            why, same = (f"{why}; {moved}" if why and not same else moved), False
         if params.state == "restarted" and same and known.unit is not None and "assumed" not in known.unit:
             restarts.append(Verb(settings, "restart", name, "", settings.services[name].stop_timeout))
-        elif not same or not _active(known):
+            if known.unit.get("state") == "backoff":
+                # nothing of it runs, so what holds its cards is in the way of it
+                begun[name] = spec
+        elif not same or not _active(known) or _waits(known):
+            why = "; ".join(filter(None, (choosing.gain(known.unit, choice[name]), why)))
             before = spec_text(known.spec) if known.spec is not None else ("" if known.unit is None else None)
             runs = _runs(known, pids)
+            if name not in anew and {*choice[name]} & {one.index for one in standing.out}:
+                # it was to stay where it is, for it is ready; but it ends now
+                return _running(view, host, names, replies, params, anew | {name}, foreseen=foreseen)
+            begun[name] = spec
             starts.append(StartUnit(settings, spec, secrets(settings.services[name]), why, before, runs))
-            if runs:
+            if runs and not (same and _waits(known)):
                 busy.append(name)
         elif known.unit is not None and known.unit.get("state") == "ready":
             continue
         waits.append(WaitReady(settings, view.host, name))
     stops: list[Step] = []
-    if busy and len(starts) + len(restarts) > 1:
-        # what one of them gives up, a card or its port, another may take: it must be down before that starts
+    if _in_the_way(host, busy, begun):
+        why = "another takes its cards or its port"
         stops = [
-            Verb(settings, "stop", name, "before its settings change", stop_timeout(settings, name))
-            for name in busy
+            Verb(settings, "stop", name, why, stop_timeout(settings, name), resumes=True) for name in busy
         ]
-        starts = [replace(start, runs="") for start in starts]
+        starts = [replace(start, runs="") if start.unit in busy else start for start in starts]
     removals = _removals(settings, host) if params.names is None and params.state == "running" else []
     warnings += _removed(removals)
-    steps = (*removals, *stops, *starts, *restarts, *waits)
+    warnings += choosing.fallbacks(settings, standing, wanted, choice, begun)
+    warnings += _against(standing, choice, [name for name in names if name not in begun])
+    taken = frozenset(card["index"] for spec in begun.values() for card in spec["cards"])
+    checks = [CheckOthers(settings, taken, frozenset(begun))] if taken else []
+    steps = (*removals, *stops, *checks, *starts, *restarts, *waits)
     return Plan(
         steps=steps,
         message="" if steps else "all ready",
         result={"cards": {name: list(choice[name]) for name in names}},
         warnings=tuple(warnings),
     )
+
+
+def _to_run(unit: Mapping[str, Any]) -> bool:
+    """Whether a unit is to run, if only because a run that stopped it to start it again was cut short."""
+    return unit.get("desired") == "running" or bool(unit.get("resumes"))
+
+
+def _in_the_way(host: hostview.HostView, busy: Sequence[str], begun: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether one that begins takes a card or a port that another of them gives up, or may.
+
+    Then all of these must be down before it starts. Else each is down only for its own restart.
+    """
+    for name in busy:
+        unit = host.units.get(name, {})
+        held, port = unit.get("cards"), unit.get("port")
+        for other, spec in begun.items():
+            cards = {card["index"] for card in spec["cards"]}
+            if other != name and (not held or cards & set(held) or port in (None, spec["port"])):
+                return True
+    return False
+
+
+def _against(standing: Standing, choice: choosing.Choice, names: Sequence[str]) -> list[str]:
+    """A warning for each service that goes on with a card on which none would be put now."""
+    found = []
+    for name in names:
+        states = [one for one in standing.out if one.index in choice[name]]
+        listed = "; ".join(f"card {one.index}: {one.out}" for one in states)
+        if states:
+            found.append(f"{name} is ready and goes on; from its next start on this counts: {listed}")
+    return found
 
 
 def _no_card(name: str, missing: Sequence[int], host: hostview.HostView) -> TaskFailed:
@@ -239,10 +342,31 @@ def _active(known: Known) -> bool:
     return unit is not None and unit.get("desired") == "running" and unit.get("state") != "failed"
 
 
+def _waits(known: Known) -> bool:
+    """Whether it waits for what a start lacks, as its agent saw it at an earlier look.
+
+    Asked to start it looks again at once: what was in its way may be gone, and that look isn't to be the
+    verdict on this run.
+    """
+    return known.unit is not None and known.unit.get("state") == "backoff" and bool(known.unit.get("waits"))
+
+
 def _recorded(known: Known, chosen: tuple[int, ...]) -> dict[int, Mapping[str, Any]] | None:
     """Identities of these cards in the unit's own specification: what xpu-smi said at an earlier run."""
     cards = {card.get("index"): card for card in (known.spec or {}).get("cards") or ()}
     return {index: cards[index] for index in chosen} if set(chosen) <= set(cards) else None
+
+
+def _completed(cards: Mapping[int, Mapping[str, Any]], known: Known) -> dict[int, Mapping[str, Any]]:
+    """The cards, those without a UUID as the unit's own specification has them, by their PCI address.
+
+    ``xpu-smi -m`` may answer where ``-q`` hangs on one card; a service isn't started anew for that.
+    """
+    recorded = {card.get("bdf"): card for card in (known.spec or {}).get("cards") or () if card.get("uuid")}
+    return {
+        index: {**recorded.get(card["bdf"], card), "index": index} if not card["uuid"] else card
+        for index, card in cards.items()
+    }
 
 
 def _difference(known: Known, spec: Mapping[str, Any], settings: Settings, name: str) -> tuple[str, bool]:
@@ -259,11 +383,14 @@ def _difference(known: Known, spec: Mapping[str, Any], settings: Settings, name:
         want = secret_digest(str(secret["salt"]), wanted) if isinstance(secret, Mapping) else None
         if (secret is None and wanted) or have != want:
             return "secrets changed", False
+    if _waits(known):
+        return "it is to look again", True
     return ("failed before" if unit.get("state") == "failed" else "was stopped"), True
 
 
 def _changed_keys(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
     if before is None:
         return "settings"
-    keys = [key for key in after if key != "digest" and json.dumps(before.get(key)) != json.dumps(after[key])]
+    told = [key for key in after if key not in NOT_DIGESTED]
+    keys = [key for key in told if json.dumps(before.get(key)) != json.dumps(after[key])]
     return ", ".join(keys) or "settings"

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own.agentverbs import MARGIN, answer
+from klops.actions.own.desired import NOT_DIGESTED
 from klops.actions.own.hostreads import agent_argv
+from klops.actions.own.services import memory
 from klops.commands import docker
 from klops.errors import TaskFailed
 from klops.remote.rootreads import archive
@@ -51,7 +53,11 @@ class StartUnit(Step):
     def carry_out(self, ctx: Context) -> None:
         """Specification and secrets travel on standard input."""
         ctx.progress(Progress(f"{'restarting' if self.runs else 'starting'} {self.unit}"))
-        given = json.dumps({"spec": self.spec, "secrets": dict(self.secrets)}).encode()
+        content = {"spec": self.spec, "secrets": dict(self.secrets)}
+        if not self.runs:  # while it runs its own memory is in use
+            idle = memory.before_start(ctx, self.settings, self.spec)
+            content.update({"idle": idle} if idle else {})
+        given = json.dumps(content).encode()
         timeout = float(self.spec["stop"]["timeout"]) + MARGIN
         argv = agent_argv(self.settings, "start", self.unit, stdin=True)
         done = ctx.remote.run(argv, stdin=given, check=False, timeout=timeout)
@@ -59,8 +65,8 @@ class StartUnit(Step):
 
 
 def spec_text(spec: Mapping[str, Any]) -> str:
-    """A specification as text for a diff, without the digest that follows from all the rest."""
-    shown = {key: value for key, value in spec.items() if key != "digest"}
+    """A specification as text for a diff, without what isn't compared."""
+    shown = {key: value for key, value in spec.items() if key not in NOT_DIGESTED}
     return json.dumps(shown, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -74,17 +80,22 @@ class Verb(Step):
     why: str
     #: seconds that the unit may take to stop
     timeout: float
+    #: a stop after which it is started again: where that never comes, the next run knows that it is to run
+    resumes: bool = False
 
     def change(self) -> Change:
         """The verb, the unit and why."""
         return Change(f"{self.name} {self.unit}" + (f" ({self.why})" if self.why else ""))
 
     def carry_out(self, ctx: Context) -> None:
-        """Run it; ``stop`` returns when no process of the unit lives."""
+        """Run it; ``stop`` returns when no process of the unit lives and its cards' memory is back."""
         ctx.progress(Progress(f"{self.name} {self.unit}"))
-        argv = agent_argv(self.settings, self.name, self.unit)
-        done = ctx.remote.run(argv, check=False, timeout=self.timeout + MARGIN)
-        answer(done, f"{self.name} {self.unit}")
+        argv = agent_argv(self.settings, self.name, self.unit, *(["--resumes"] if self.resumes else []))
+        longest = self.timeout + MARGIN + memory.GIVING_BACK
+        done = ctx.remote.run(argv, check=False, timeout=longest)
+        said = answer(done, f"{self.name} {self.unit}")
+        if self.name == "stop":
+            memory.after_stop(ctx, self.settings, self.unit, said)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,12 @@ class Lines:
         return found
 
 
+#: How the agent says that a unit was ended for taking too long: nothing in it failed by itself.
+_TOO_LONG = "(start_timeout)"
+#: What is wrong with a unit that isn't ready by its state, where that isn't that it failed.
+_NOT_FAILED = {"backoff": "can't be started yet", "unhealthy": "stalls"}
+
+
 @dataclass(frozen=True)
 class WaitReady(Step):
     """Wait until a unit is ready, failed, or out of time: that of its settings, and some grace."""
@@ -67,6 +73,8 @@ class WaitReady(Step):
     settings: Settings
     host: str
     unit: str
+    #: of a unit that was started with other settings than those of now
+    timeout: float | None = None
 
     def change(self) -> Change:
         """What is waited for."""
@@ -130,15 +138,27 @@ class WaitReady(Step):
 
     @property
     def _start_timeout(self) -> float:
-        return self.settings.services[self.unit].start_timeout
+        return self.settings.services[self.unit].start_timeout if self.timeout is None else self.timeout
+
+    @property
+    def _cards_hint(self) -> str:
+        """For one that hangs: so does a service whose cards no longer work together. "" on one card."""
+        service = self.settings.services.get(self.unit)
+        if service is None:
+            return ""  # it is no longer in the settings
+        most = len(service.cards or self.settings.cards.indexes) if service.tp == "auto" else service.tp
+        look = f"klops down {self.host}; klops doctor xccl {self.host}"
+        return f"; cards that no longer work together make it hang as well: {look}" if most > 1 else ""
 
     def _out_of_time(self, last: Mapping[str, Any]) -> str:
         """What was waited for how long, and that the agent doesn't give up with klops."""
-        own, restart = self._start_timeout, self.settings.services[self.unit].restart
+        own, service = self._start_timeout, self.settings.services.get(self.unit)
         line = f"; its last line: {last['line']}" if last.get("line") else ""
         goes_on = "the agent lets it be, for restart.policy is never"
-        if restart.policy == "always":
-            most = f"at most {_times(restart.limit)} in a row"
+        if service is None:
+            goes_on = "the agent goes on with it as it was told then"
+        elif service.restart.policy == "always":
+            most = f"at most {_times(service.restart.limit)} in a row"
             goes_on = f"the agent restarts what isn't ready after {own:g} s, {most}"
         waited = f"{own + GRACE:g} s (start_timeout {own:g} s, {GRACE:g} s of grace)"
         state = f"{last.get('state', 'unknown')}{_restarted(last)}{line}"
@@ -146,21 +166,25 @@ class WaitReady(Step):
 
     def _error(self, rc: int, last: Mapping[str, Any], stderr: bytes) -> Exception:
         hint = f"klops logs {self.host} -s {self.unit}"
+        longer = f"; a large model may need a longer klops.services.{self.unit}.start_timeout"
         if rc == _TIMEOUT:
-            return TaskFailed(
-                self._out_of_time(last),
-                code="service-timeout",
-                hint=f"{hint}; a large model may need a longer klops.services.{self.unit}.start_timeout",
-            )
+            hint += self._cards_hint + longer
+            return TaskFailed(self._out_of_time(last), code="service-timeout", hint=hint)
         if rc == _FAILED and last:
             error = last.get("error")
             message = error.get("message") if isinstance(error, dict) else error
-            # one that waits for its cards has not failed: the agent goes on with it
-            what = "can't be started yet" if last.get("state") == "backoff" else "failed"
+            # one that waits for its cards, or whose requests stall, has not failed: the agent goes on with it
+            what = _NOT_FAILED.get(str(last.get("state")), "failed")
             text = f"{self.unit} {what}: {message or 'no reason was recorded'}"
-            log = [str(line) for line in last.get("log") or ()][-_TAIL:]
-            if log:
-                text += "\nits last lines:\n" + "\n".join(log)
+            for title, key in (("lines of its first failure", "first_log"), ("its last lines", "log")):
+                log = [str(line) for line in last.get(key) or ()][-_TAIL:]
+                if log:
+                    text += f"\n{title}:\n" + "\n".join(log)
+            if last.get("state") == "unhealthy":
+                hint = f"klops restart {self.host} -s {self.unit}, if what it has begun may be lost"
+                hint += self._cards_hint
+            elif _TOO_LONG in str(message):
+                hint += self._cards_hint + longer
             return TaskFailed(text, code="service-failed", hint=hint)
         said = stderr.decode("utf-8", "replace").strip().splitlines() or [f"status {rc}"]
         return AgentError(f"waiting for {self.unit} ended: {said[-1]}", hint=hint)

@@ -1,0 +1,1 @@
+"""``klops.reap``: what units left behind is ended, what is somebody else's is named."""

@@ -1,0 +1,1 @@
+"""What the agent is asked to do, and what it answers."""

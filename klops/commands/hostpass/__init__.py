@@ -1,0 +1,1 @@
+"""The pass: the shell script that a host runs by itself, in parts."""
