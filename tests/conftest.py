@@ -1,5 +1,5 @@
 """What all tests share: the counts of the suite, gathered from all processes that run it, printed at the
-end; no audit log in the home of whoever runs it; and a umask that no test leaves to the next.
+end; no audit log and nothing kept in the home of whoever runs it; a umask that no test leaves to the next.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
+from klops.source import cache
 from klops.ui.auditfile import OFF, VARIABLE
 from tests.oracle import tally
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_audit_log() -> Iterator[None]:
-    """For this process and all that it starts; who tests the log names a file of its own."""
+def _nothing_at_home() -> Iterator[None]:
+    """For this process and all that it starts; who tests the log or what is kept names a place of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, OFF)
+        patch.setenv(cache.VARIABLE, cache.OFF)
         yield
 
 

@@ -18,7 +18,11 @@ from klops.sim.layout import Rehearsal
 
 
 class MakeRehearsal(Protocol):
-    """Makes rehearsal hosts and removes them after the last test of the module."""
+    """Makes rehearsal hosts and removes them after the last test of the module.
+
+    ``diagnose`` is ``klops.cards.diagnose`` of them: ``up`` doesn't diagnose cards unless a test asks for it,
+    None for klops' own default.
+    """
 
     def __call__(
         self,
@@ -27,6 +31,7 @@ class MakeRehearsal(Protocol):
         transports: Sequence[str] = ("local",),
         faults: Sequence[str] = (),
         vllm: str = "standin",
+        diagnose: str | None = "never",
     ) -> Rehearsal: ...
 
 
@@ -55,11 +60,14 @@ def make_rehearsal() -> Iterator[MakeRehearsal]:
         transports: Sequence[str] = ("local",),
         faults: Sequence[str] = (),
         vllm: str = "standin",
+        diagnose: str | None = "never",
     ) -> Rehearsal:
         # short, for the unix sockets below it: pytest's own folders are too deep
         directory = Path(tempfile.mkdtemp(prefix="klops-", dir="/tmp"))
         made.append(directory)
-        return sim.make(directory, hosts=hosts, transports=transports, fault_specs=faults, vllm=vllm)
+        return sim.make(
+            directory, hosts=hosts, transports=transports, fault_specs=faults, vllm=vllm, diagnose=diagnose
+        )
 
     yield make
     for directory in made:

@@ -8,6 +8,8 @@ A case, ``tests/cases/<action>/<case>.yml``::
     variables: {}                           # of the host
     check: false
     files: {motd: "hello\\n"}                # files of the control node, by the path the action asks for
+    local:                                  # what looks at the control node give, by their key
+      tree: {files: {a.py: "A = 1"}}        # a tree of a repository, and what is noted on it
     replies:                                # by the key of the read; plain text is standard output, status 0
       digest: {rc: 44}
     steps: [...]                            # every step of the plan in one line; or
@@ -40,10 +42,11 @@ from klops.playbook.template.scope import Layer, Scope
 from klops.playbook.template.templar import Templar, scope
 from klops.remote.base import Reply
 from klops.yamlsource import MappingNode, Node, load_file, to_python
+from tests.trees import written
 
 HERE = Path(__file__).parent
 OUTCOMES = ("steps", "changes", "failure", "unknown", "skipped")
-GIVEN = ("action", "params", "settings", "variables", "check", "files", "replies", "base")
+GIVEN = ("action", "params", "settings", "variables", "check", "files", "local", "replies", "base")
 KEYS = frozenset([*OUTCOMES, *GIVEN, "message", "warns", "result", "then", "not_idempotent"])
 
 
@@ -109,7 +112,9 @@ class Case:
             assert wanted.script, f"{wanted.key} renders to nothing"
         contents = self.given.get("files") or {}
         files = {key: contents[path].encode() for key, (_, path) in probe.files.items()}
-        return action.plan(params, view, Seen({key: _reply(replies[key]) for key in keys}, files))
+        trees = self.given.get("local") or {}
+        local = {key: written(**trees[key]) for key in probe.local}
+        return action.plan(params, view, Seen({key: _reply(replies[key]) for key in keys}, files, local))
 
 
 def _reply(given: Any) -> Reply:

@@ -6,6 +6,7 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 
@@ -20,9 +21,15 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.swallow = threading.Event()
+        #: new connections are closed as soon as they come
+        self.shut = threading.Event()
         #: connections accepted so far
         self.accepted = 0
+        #: told how long each piece is that goes towards the port; gives how many bytes of it still go before
+        #: the connection is cut, None for all of them
+        self.piece: Callable[[int], int | None] | None = None
         self._pairs: dict[socket.socket, socket.socket] = {}
+        self._near: set[socket.socket] = set()
         self._cut = threading.Event()
         self._done = threading.Event()
         self._refused = threading.Event()
@@ -81,8 +88,12 @@ class Proxy:
     def _accept(self, selector: selectors.BaseSelector) -> None:
         near, _ = self._listener.accept()
         self.accepted += 1
+        if self.shut.is_set():
+            near.close()
+            return
         far = socket.create_connection(("127.0.0.1", self._target))
         self._pairs[near], self._pairs[far] = far, near
+        self._near.add(near)
         for sock in (near, far):
             selector.register(sock, selectors.EVENT_READ)
 
@@ -97,8 +108,11 @@ class Proxy:
         if not data:
             self._drop(selector, sock)
             return
+        most = self.piece(len(data)) if self.piece is not None and sock in self._near else None
         with contextlib.suppress(OSError):
-            self._pairs[sock].sendall(data)
+            self._pairs[sock].sendall(data[:most])
+        if most is not None:
+            self._drop(selector, sock)
 
     def _drop(self, selector: selectors.BaseSelector, sock: socket.socket) -> None:
         for one in (sock, self._pairs.get(sock)):
@@ -106,4 +120,5 @@ class Proxy:
                 with contextlib.suppress(KeyError):
                     selector.unregister(one)
                 del self._pairs[one]
+                self._near.discard(one)
                 one.close()

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,13 @@ class Hand:
             ["docker", *where, *args], check=True, capture_output=True, text=True
         ).stdout.strip()
 
-    def make(self, *more: str, minors: dict[int, int], control: bool = True) -> str:
+    def make(
+        self,
+        *more: str,
+        minors: dict[int, int],
+        control: bool = True,
+        main: Sequence[str] = ("/bin/bash", "--rcfile", f"/root/{SENTINEL}"),
+    ) -> str:
         """``docker run -itd`` as somebody at the keyboard does it, with a file of theirs; its id."""
         wanted = YAML(typ="safe").load(self.rehearsal.inventory)["all"]
         shared = wanted["vars"]["klops"]["container"]
@@ -69,7 +76,7 @@ class Hand:
         flags += [f"-e{name}={value}" for name, value in shared["env"].items()]
         words = ["run", "-itd", "--name", self.host.container, *flags, *more]
         words += [f"-eHF_TOKEN={SENTINEL}", f"-lowner={SENTINEL}"]
-        made = self.docker(*words, shared["image"], "/bin/bash", "--rcfile", f"/root/{SENTINEL}")
+        made = self.docker(*words, shared["image"], *main)
         self.docker("exec", "--user=0", self.host.container, "sh", "-c", f"echo mine >{WORK}")
         return made
 
@@ -203,6 +210,7 @@ def test_after_kill_9_of_the_supervisor_the_launcher_has_another_one(hand: Hand,
     hand.untouched(made)
 
 
+@pytest.mark.long
 def test_down_and_up_again(hand: Hand, made: str) -> None:
     down = hand.done("down")
     assert down["hosts"][hand.host.name]["services"][SERVICE]["state"] == "stopped"
@@ -213,6 +221,7 @@ def test_down_and_up_again(hand: Hand, made: str) -> None:
     hand.untouched(made)
 
 
+@pytest.mark.long
 def test_a_restart_of_the_service_and_one_of_the_container(hand: Hand, made: str) -> None:
     assert hand.done("restart")["recap"][hand.host.name]["changed"] == 1
     hand.serving()
@@ -223,6 +232,7 @@ def test_a_restart_of_the_service_and_one_of_the_container(hand: Hand, made: str
     hand.untouched(made)
 
 
+@pytest.mark.long
 def test_while_it_does_not_run_a_down_is_written_down_in_its_own_layer(hand: Hand, made: str) -> None:
     hand.docker("stop", "-t", "0", hand.host.container)
     down = hand.done("down")
@@ -256,6 +266,7 @@ def test_under_another_name_it_is_found_by_its_id_and_nothing_is_made_beside_it(
     hand.untouched(made)
 
 
+@pytest.mark.long
 def test_a_new_one_that_does_not_serve_makes_way_for_it_again(hand: Hand, made: str) -> None:
     kept = hand.rehearsal.inventory.read_text()
     yaml = YAML(typ="safe")

@@ -106,6 +106,9 @@ def without(bench: Bench) -> Iterator[Any]:
 
 @pytest.mark.parametrize("node", ["xpu3", "xpuctrl"])
 def test_a_missing_node(bench: Bench, without: Any, node: str) -> None:
+    # with an automatic size the other cards would do
+    hosts = bench.content["all"]["children"]["rehearsal"]["hosts"]
+    hosts[bench.host.name]["klops"]["services"]["llm"]["tp"] = 8
     without(node)
     done = bench.up()
     assert done.rc == 1

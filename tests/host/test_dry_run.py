@@ -45,7 +45,13 @@ def foretold(rehearsal: Rehearsal, command: str, *args: str) -> tuple[list[str],
 
 
 @pytest.mark.parametrize(
-    "args", [("up",), ("restart",), ("down",), ("down", "--remove", "--yes")], ids=" ".join
+    "args",
+    [
+        pytest.param(("up",), id="up"),
+        pytest.param(("restart",), id="restart"),
+        pytest.param(("down",), id="down", marks=pytest.mark.long),
+        pytest.param(("down", "--remove", "--yes"), id="down --remove", marks=pytest.mark.long),
+    ],
 )
 def test_a_dry_run_tells_what_the_run_does(bare: Rehearsal, args: Sequence[str]) -> None:
     wrong, changed = foretold(bare, *args)

@@ -23,6 +23,8 @@ def test_the_third_host_comes_up_and_each_of_the_others_is_told_why(make_rehears
         closed.bind(("127.0.0.1", 0))
         hosts = content["all"]["children"]["rehearsal"]["hosts"]
         hosts[dead.name]["ansible_port"] = closed.getsockname()[1]
+        # with an automatic size its other cards would do
+        hosts[cardless.name]["klops"]["services"]["llm"]["tp"] = 8
         with rehearsal.inventory.open("w") as out:
             yaml.dump(content, out)
         (cardless.device_dir / "xpu5").unlink()

@@ -100,6 +100,7 @@ def test_a_host_that_goes_down_in_mid_command_is_unreachable_and_the_command_not
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.long
 def test_a_link_that_comes_back_while_the_model_loads_is_taken_up_again(bridged: Bridge) -> None:
     def black_hole() -> None:
         until(bridged.loading, what="the model loads")

@@ -266,6 +266,7 @@ def test_what_a_lost_run_left_is_put_in_order_before_all_else(stand: Stand, plac
     assert stand.left() == []
 
 
+@pytest.mark.long
 def test_services_are_stopped_whatever_is_in_the_way_of_putting_things_in_order(stand: Stand) -> None:
     record = stand.host.root / "recreation.json"
     record.write_text("{}", encoding="utf-8")
@@ -284,7 +285,11 @@ def by_hand(stand: Stand) -> str:
     host, root = made["HostConfig"], str(stand.host.root)
     flags = [f"--device={d['PathOnHost']}:{d['PathInContainer']}" for d in host["Devices"]]
     flags += [f"--volume={bind}" for bind in host["Binds"] if not bind.startswith(f"{root}:")]
-    flags += [f"--env={one}" for one in made["Config"]["Env"] if one.startswith(("PATH=", "KLOPS_SIM_"))]
+    flags += [
+        f"--env={one}"
+        for one in made["Config"]["Env"]
+        if one.startswith(("PATH=", "PYTHONPATH=", "KLOPS_SIM_"))
+    ]
     flags += ["--network=host", "--shm-size=1g", "--cap-add=SYS_PTRACE", "--security-opt=seccomp=unconfined"]
     # a shell at a terminal doesn't heed TERM
     flags += ["--stop-timeout=1"]
@@ -312,6 +317,7 @@ def adopted(stand: Stand) -> str:
     return made
 
 
+@pytest.mark.long
 def test_a_failed_recreation_leaves_what_was_written_in_an_adopted_container(stand: Stand) -> None:
     made = adopted(stand)
     failed = stand.on("up", "--recreate", env={"ADDED": "1", **stand.broken})

@@ -81,6 +81,7 @@ def test_stop_removes_everything_and_may_be_repeated(make_rehearsal: MakeRehears
     made.directory.mkdir()
 
 
+@pytest.mark.long
 def test_stop_after_the_engine_was_killed(make_rehearsal: MakeRehearsal) -> None:
     made = make_rehearsal()
     assert made.engine is not None

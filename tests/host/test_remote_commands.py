@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from klops.errors import CommandFailed, CommandTimeout, Interrupted
+from klops.remote import script
 from klops.remote.base import Remote
+from klops.remote.local import ProcessPipes
 from klops.remote.reads import ABSENT, CommandRead, FileRead, ListRead
+from klops.remote.ssh import ChannelPipes, SshRemote
 from tests.host.processes import running, until_runs
 from tests.host.sshd import Sshd
+from tests.waiting import until
 
 pytestmark = pytest.mark.host
 
@@ -134,6 +142,47 @@ def test_closing_from_another_thread_ends_the_command(remote: Remote) -> None:
     assert running("sleep", "987.4") == []
 
 
+@pytest.mark.parametrize("stdin", [b"", b"more"])
+def test_a_command_is_ended_whose_first_line_is_still_under_way(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch, stdin: bytes
+) -> None:
+    pipes = ChannelPipes if isinstance(remote, SshRemote) else ProcessPipes
+    take = pipes.take
+    interrupted = threading.Event()
+    late = iter(range(5))
+
+    def slow(self: Any) -> tuple[bytes, bytes]:
+        """Nothing arrives before the interrupt, nor at once after it."""
+        under_way = not interrupted.is_set() or next(late, None) is not None
+        return (b"", b"") if under_way else take(self)
+
+    def close_when_it_runs() -> None:
+        until_runs("sleep", "987.6")
+        interrupted.set()
+        working.close()
+
+    working = remote.clone()
+    closer = threading.Thread(target=close_when_it_runs)
+    monkeypatch.setattr(pipes, "take", slow)
+    closer.start()
+    with pytest.raises(Interrupted):
+        working.run(["sleep", "987.6"], stdin=stdin)
+    closer.join()
+    assert running("sleep", "987.6") == []
+
+
+def test_a_command_that_begins_when_nobody_listens_any_more_does_not_run(tmp_path: Path) -> None:
+    text = script.command_script(["touch", str(tmp_path / "ran")], "m")
+    with subprocess.Popen(
+        script.EVAL_ALL, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as shell:
+        assert shell.stdout is not None
+        shell.stdout.close()
+        shell.communicate(text, timeout=20)
+    assert shell.returncode == -signal.SIGPIPE
+    assert not (tmp_path / "ran").exists()
+
+
 def test_an_interrupt_in_a_sink_ends_the_command(remote: Remote) -> None:
     def interrupt(_: bytes) -> None:
         raise KeyboardInterrupt
@@ -153,6 +202,42 @@ def test_input_stays_open_until_the_command_is_ended(remote: Remote) -> None:
     # one that ends by itself is not waited for
     rc = remote.stream(["sh", "-c", "exit 3"], on_stdout=seen.append, on_stderr=seen.append, keep_stdin=True)
     assert rc == 3
+
+
+def test_pieces_are_sent_while_the_output_is_heard(remote: Remote) -> None:
+    """More than any window or pipe holds goes through a command that answers as it reads."""
+    block, blocks = os.urandom(1 << 20), 24
+    sent, heard = hashlib.sha256(), hashlib.sha256()
+    back = 0
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(blocks):
+            # windows and pipes hold some of it, never all
+            assert back or number < blocks - 4
+            sent.update(block)
+            yield block
+
+    def hear(data: bytes) -> None:
+        nonlocal back
+        heard.update(data)
+        back += len(data)
+
+    rc = remote.stream(["cat"], on_stdout=hear, on_stderr=hear, stdin=pieces(), timeout=60)
+    assert (rc, back, heard.digest()) == (0, blocks * len(block), sent.digest())
+
+
+def test_a_piece_that_cannot_be_made_ends_the_command(remote: Remote, tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"begin"
+        until((tmp_path / "begun").exists)
+        raise OSError("the disk is gone")
+
+    # whoever would take the end of what was cut off for its end could write this
+    text = f"touch '{tmp_path}/begun'; cat >/dev/null; touch '{tmp_path}/whole'; sleep 987.6"
+    with pytest.raises(OSError, match="the disk is gone"):
+        remote.stream(["sh", "-c", text], on_stdout=print, on_stderr=print, stdin=pieces(), timeout=30)
+    assert running("sleep", "987.6") == []
+    assert not (tmp_path / "whole").exists()
 
 
 def test_a_pipe_or_a_folder_is_no_file_to_read(remote: Remote, tmp_path: Path) -> None:

@@ -297,7 +297,9 @@ class Site:
         return klops(*argv, "-i", str(self.hosts), *self.args, env=self.env)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source", [SOURCES[0], *(pytest.param(one, marks=pytest.mark.long) for one in SOURCES[1:])]
+)
 def test_row_H50_nothing_of_klops_holds_what_is_known_to_be_secret(
     sshd: Sshd, port: int, tmp_path: Path, source: str
 ) -> None:

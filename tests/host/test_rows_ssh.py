@@ -175,6 +175,7 @@ def hanging_up() -> Iterator[int]:
         thread.join()
 
 
+@pytest.mark.long
 def test_row_E34_a_link_that_swallows_everything_in_mid_play(sshd: Sshd, tmp_path: Path) -> None:
     big, target = tmp_path / "big", tmp_path / "there" / "upload"
     with big.open("wb") as out:

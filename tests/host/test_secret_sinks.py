@@ -60,7 +60,7 @@ def spellings(secret: str) -> set[bytes]:
     return {t.encode() for t in texts}
 
 
-@pytest.mark.parametrize("transport", ["ssh", "local"])
+@pytest.mark.parametrize("transport", ["ssh", pytest.param("local", marks=pytest.mark.long)])
 def test_no_sink_holds_the_key(make_rehearsal: MakeRehearsal, transport: str, tmp_path: Path) -> None:
     rehearsal = make_rehearsal(hosts=1, transports=[transport])
     host = rehearsal.hosts[0]

@@ -32,7 +32,7 @@ def docker(rehearsal: Rehearsal, *args: str) -> str:
     return subprocess.run(["docker", *host, *args], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.fixture(scope="module", params=["ssh", "local"])
+@pytest.fixture(scope="module", params=["ssh", pytest.param("local", marks=pytest.mark.long)])
 def one(request: pytest.FixtureRequest, make_rehearsal: MakeRehearsal) -> tuple[Rehearsal, RehearsalHost]:
     """A bare rehearsal host, reached in each of the two ways."""
     rehearsal = make_rehearsal(hosts=1, transports=[request.param])

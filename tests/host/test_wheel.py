@@ -33,6 +33,7 @@ def test_the_wheel_carries_playbooks_and_templates(wheel: Path) -> None:
         assert expected <= set(names)
 
 
+@pytest.mark.long
 def test_the_whole_story_from_the_wheel_in_another_folder(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -95,6 +95,8 @@ class GenerationWatch:
 
     rdevs: frozenset[int]
     root: Path
+    #: roots of further hosts whose cards are among ``rdevs``: one look for all of them
+    others: Sequence[Path] = ()
     interval: float = 0.01
     samples: int = 0
     #: who was seen together on cards
@@ -115,20 +117,26 @@ class GenerationWatch:
             self.samples += 1
             self.moments.add(now)
             strangers = {one for one in now if one.identity not in self.supervisors | self._others}
-            serving = supervisor_pid(self.root) if strangers else None
-            self._served |= {serving} if serving is not None else set()
+            asked = [supervisor_pid(root) for root in (self.root, *self.others)] if strangers else [None]
+            self._served |= {pid for pid in asked if pid is not None}
             found = {one.identity for one in strangers if self._served & {one.pid, one.parent}}
             self.supervisors |= found
-            if serving is not None:  # while nobody serves, nobody else can be told apart: asked again
+            if (
+                None not in asked
+            ):  # while one of them serves nobody, nobody else can be told apart: asked again
                 self._others |= {one.identity for one in strangers} - found
 
     @property
     def doubles(self) -> list[list[Holder]]:
         """The moments with two generations on one card."""
+        return self.doubles_on(self.rdevs)
+
+    def doubles_on(self, rdevs: Iterable[int]) -> list[list[Holder]]:
+        """The same for some of the cards."""
         found = []
-        for moment in self.moments:
+        for moment in self.moments.copy():
             units = [holder for holder in moment if holder.identity not in self.supervisors]
-            sessions = ({h.session for h in units if rdev in h.rdevs} for rdev in self.rdevs)
+            sessions = ({h.session for h in units if rdev in h.rdevs} for rdev in rdevs)
             if any(len(on_one) > 1 for on_one in sessions):
                 found.append(units)
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,8 @@ def test_a_running_rehearsal_keeps_its_hosts(tmp_path: Path, monkeypatch: pytest
     run("--keep", str(tmp_path), "--fault", "card=1:dead", "--hosts", "2", "--transport", "ssh,local")
     run("--keep", str(tmp_path))
     assert set_to == [["card=1:dead"], []]
+    assert "klops up --recreate" in run("--keep", str(tmp_path), "--fault", "card=7:open-eperm")
+    assert "--recreate" not in run("--keep", str(tmp_path), "--fault", "card=1:dead")
 
 
 def test_blocks_of_numbers_are_given_out_once_and_taken_back(
@@ -75,3 +79,26 @@ def test_blocks_of_numbers_are_given_out_once_and_taken_back(
         cards.claim(there)
     cards.release(there)
     assert cards.free() == cards.MOST
+
+
+def test_who_claims_numbers_at_the_same_moment_gets_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "CLAIMS", tmp_path / "claims")
+    folders = [tmp_path / str(number) for number in range(cards.MOST)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "rehearsal.json").touch()
+    together = threading.Barrier(cards.MOST)
+
+    def claim(folder: Path) -> cards.Numbers:
+        together.wait()
+        return cards.claim(folder)
+
+    with ThreadPoolExecutor(cards.MOST) as threads:
+        for _ in range(10):  # two of them got the same in every other round, without a lock
+            given = list(threads.map(claim, folders))
+            assert len({(one.major, one.first) for one in given}) == cards.MOST
+            assert cards.free() == 0
+            list(threads.map(cards.release, folders))
+            assert cards.free() == cards.MOST

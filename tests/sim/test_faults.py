@@ -20,11 +20,18 @@ def test_every_example_is_read(spec: str) -> None:
 
 def test_what_is_read() -> None:
     found = faults.parse(
-        ["card=2:wrong:3/10@1MiB", "card=4:slow:0.7", "pair=6,2:error", "group=8:error", "vllm=stall"]
+        [
+            *("card=2:wrong:3/10@1MiB", "card=4:slow:0.7", "group=8:error", "vllm=stall"),
+            *("pair=6,2:error", "pair=2,3:hang", "pair=7,4:slow:.5"),
+        ]
     )
     wrong = {"card": 2, "kind": "wrong", "of": [3, 10], "rounds": [2, 5, 8], "min_bytes": 1048576}
     assert found["cards"] == [wrong, {"card": 4, "kind": "slow", "factor": 0.7}]
-    assert found["pairs"] == [{"a": 2, "b": 6, "kind": "error"}]
+    assert found["pairs"] == [
+        {"a": 2, "b": 6, "kind": "error"},
+        {"a": 2, "b": 3, "kind": "hang"},
+        {"a": 4, "b": 7, "kind": "slow", "factor": 0.5},
+    ]
     assert found["groups"] == [{"size": 8, "kind": "error"}]
     assert found["vllm"] == "stall"
 
@@ -39,6 +46,9 @@ def test_what_is_read() -> None:
         ("pair=2,2:error", "pair=2,6:error"),
         ("card=2:wrong:11/10", "card=2:wrong:3/10@1MiB"),
         ("card=4:slow:1.5", "card=4:slow:0.7"),
+        ("card=4:slow:0.00", "card=4:slow:0.7"),
+        ("pair=4,7:slow:2", "pair=4,7:slow:0.2"),
+        ("pair=2,3:hangs", "pair=2,3:hang"),
         ("earthquake", "known:"),
         ("", "known:"),
     ],

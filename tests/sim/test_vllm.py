@@ -145,7 +145,13 @@ def start(tmp_path: Path, sockets: Path) -> Iterator[Start]:
     vllms.write_standin_model(tmp_path / "model")
 
     def run(
-        *more: str, load: float = 0.2, wait: bool = True, fault: str = "", model: str = "", tp: int = 2
+        *more: str,
+        load: float = 0.2,
+        wait: bool = True,
+        fault: str = "",
+        model: str = "",
+        tp: int = 2,
+        token: float = 0.002,
     ) -> Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -159,6 +165,7 @@ def start(tmp_path: Path, sockets: Path) -> Iterator[Start]:
             "KLOPS_SIM_DEVICE_DIR": "",
             "KLOPS_SIM_FAULTS": str(faults),
             "KLOPS_SIM_LOAD_SECONDS": str(load),
+            "KLOPS_SIM_TOKEN_SECONDS": str(token),
         }
         argv = [sys.executable, "-S", standin.__file__, "serve", model or str(tmp_path / "model")]
         argv += [
@@ -367,6 +374,52 @@ def test_stall_lets_health_answer_and_requests_wait(start: Start) -> None:
         with pytest.raises(TimeoutError):
             client.recv(1)
         server.set_fault("")
+        client.settimeout(10)
+        assert client.recv(12) == b"HTTP/1.1 200"
+
+
+def counters(server: Server) -> dict[str, float]:
+    """What /metrics says, by name without labels: read without a key, as from the real one."""
+    status, page = server.ask("GET", "/metrics", key=None)
+    assert status == 200
+    rows = re.findall(r"^vllm:(\w+)\{.*\} (\S+)$", page.decode(), re.MULTILINE)
+    return {name: float(value) for name, value in rows}
+
+
+def test_metrics_have_the_names_of_the_real_ones_and_count_tokens_as_they_are_made(start: Start) -> None:
+    server = start(token=0.02)
+    before = counters(server)
+    assert before["num_requests_running"] == before["generation_tokens_total"] == 0
+    assert {"num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total"} <= before.keys()
+    assert {"request_success_total", "generation_tokens_created"} <= before.keys()
+    body = json.dumps({"model": "m", "prompt": "a b", "max_tokens": 100000, "stream": True})
+    head = f"POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", server.port), 5) as client:
+        client.sendall(f"{head}\r\n\r\n{body}".encode())
+        until(lambda: counters(server)["generation_tokens_total"] > 3)
+        moving = counters(server)
+        assert (moving["num_requests_running"], moving["prompt_tokens_total"]) == (1, 2)
+        server.set_fault("stall")
+
+        def frozen() -> bool:
+            first, second = counters(server), counters(server)
+            return first == second and first["num_requests_running"] == 1
+
+        until(frozen)
+        stalled = counters(server)
+        assert stays(lambda: counters(server) == stalled, 0.5)
+        assert server.healthy()
+        server.set_fault("")
+        until(lambda: counters(server)["generation_tokens_total"] > stalled["generation_tokens_total"])
+
+
+def test_an_engine_that_hangs_in_its_first_step_says_that_nothing_runs(start: Start) -> None:
+    server = start()
+    os.kill(server.workers[0], signal.SIGSTOP)
+    with socket.create_connection(("127.0.0.1", server.port), 5) as client:
+        client.sendall(COMPLETION)
+        assert stays(lambda: counters(server)["num_requests_running"] == 0, 0.5)
+        os.kill(server.workers[0], signal.SIGCONT)
         client.settimeout(10)
         assert client.recv(12) == b"HTTP/1.1 200"
 

@@ -140,6 +140,22 @@ def test_every_ini_block_is_a_valid_inventory(document: Path, tmp_path: Path) ->
         assert inventory.hosts
 
 
+def test_what_the_example_fleet_has_in_comments_is_valid_too(tmp_path: Path) -> None:
+    example = ROOT / "inventory"
+    text = (example / "group_vars" / "p800.yml").read_text("utf-8")
+    uncommented, lines = re.subn(r"^  # (source:|stack:|  .*)$", r"  \1", text, flags=re.MULTILINE)
+    assert lines > 10
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "p800.yml").write_text(uncommented, "utf-8")
+    (tmp_path / "hosts.yml").write_text((example / "hosts.yml").read_text("utf-8"), "utf-8")
+    inventory = load([str(tmp_path)])
+    inventory.check()
+    settings = inventory.settings("p800-01")
+    assert settings.source.targets
+    assert settings.stack.packages
+    assert settings.stack.patches
+
+
 def test_the_readme_inventory_resolves_its_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "QWEN_API_KEY", "made-up-key")
     file = tmp_path / "hosts.yml"
@@ -174,7 +190,7 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if get_origin(annotation) in (Annotated, Union, UnionType):
+    if get_origin(annotation) in (Annotated, Union, UnionType, list, dict):
         for part in get_args(annotation):
             yield from models_in(part)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -186,10 +202,11 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         if (model, name) == (Settings, "services"):
             continue
         below = list(models_in(field.annotation))
+        written = prefix + (field.alias or name)
         if not below:
-            yield prefix + name
+            yield written
         for inner in below:
-            yield from keys(inner, f"{prefix}{name}.")
+            yield from keys(inner, f"{written}.")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

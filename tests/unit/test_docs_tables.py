@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,8 @@ from klops.playbook.template.filters.refused import REFUSED_FILTERS, REFUSED_TES
 from klops.playbook.template.lookups import LOOKUPS, unknown_lookup
 from tests.oracle.case import load_cases
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 LANGUAGES = ["en", "zh"]
 VERDICTS = {
     "same": "same",
@@ -158,7 +160,10 @@ def test_each_parameter_that_a_module_refuses_is_named(language: str, name: str)
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
-    return set(model.model_fields)
+    return {
+        info.validation_alias if isinstance(info.validation_alias, str) else name
+        for name, info in model.model_fields.items()
+    }
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -220,3 +225,62 @@ def test_each_row_that_the_oracle_refers_to_is_there(language: str) -> None:
     if language == "en":
         assert not [row for row in wanted if not any(plain(row) in found.text for found in known)]
     assert len(known) == sum(len(found) for name in pages for found in tables("en", name).values())
+
+
+#: where errors of source, packages and going back are made
+RAISING = [
+    "klops/source",
+    *(f"klops/agent/{name}" for name in ("generations", "packages", "releases")),
+    *(f"klops/actions/own/{name}" for name in ("generation", "patch", "rollback", "source", "stack")),
+    "klops/actions/own/unasked.py",
+    "klops/agent/running.py",
+]
+#: one that another module turns into the code of what took too long
+NEVER_SHOWN = {"timeout"}
+
+
+def texts_in(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def codes_of(source: Path) -> Iterator[str]:
+    """Codes of errors that a file names: the first word of a VerbError, and what is called code."""
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == "VerbError":
+                yield from texts_in(node.args[0])
+            for keyword in node.keywords:
+                if keyword.arg == "code":
+                    yield from texts_in(keyword.value)
+        elif isinstance(node, ast.FunctionDef) and node.name == "refusal":
+            for part in ast.walk(node):
+                if isinstance(part, ast.Return) and isinstance(part.value, ast.Tuple):
+                    yield from texts_in(part.value.elts[0])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_error_of_source_packages_and_rollback_is_told(language: str) -> None:
+    files = [file for name in RAISING for file in sorted((ROOT / name).rglob("*.py")) or [ROOT / name]]
+    made = {code for file in files for code in codes_of(file)} - NEVER_SHOWN - {"", "code"}
+    assert {"dirty-tree", "dubious-ownership", "import-elsewhere", "patch-foreign", "rolled-back"} <= made
+    text = (DOCS / language / "problems.md").read_text("utf-8")
+    heading = {
+        "en": "## Error codes of source, packages and rollback",
+        "zh": "## 源码、软件包和回退的错误代码",
+    }
+    before, _, after = text.partition(f"{heading[language]}\n")
+    section = after.partition("\n## ")[0]
+    told, known = (
+        {
+            code
+            for cell in re.findall(r"^\| ([^|]+) \|", part, re.MULTILINE)
+            for code in re.findall("`([^`]+)`", cell)
+        }
+        for part in (section, before)
+    )
+    # some are told with those of containers and cards
+    assert made - told - known == set()
+    written = {text for file in files for text in texts_in(ast.parse(file.read_text("utf-8")))}
+    assert told - written == set()

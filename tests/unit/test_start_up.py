@@ -1,11 +1,16 @@
-"""`--help` must not pay for what it doesn't use."""
+"""Commands, and verbs of the agent, must not pay for what they don't use."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import klops
+from klops.cli.main import run
 
 HEAVY = ("fabric", "paramiko", "jinja2", "pydantic", "structlog", "ruamel", "tenacity", "psutil")
 PROGRAM = """
@@ -16,7 +21,15 @@ try:
     main()
 except SystemExit as done:
     assert done.code in (0, None), done.code
+import gc
+print("THRESHOLD", gc.get_threshold()[0])
 print("LOADED", *sorted({name.split(".")[0] for name in sys.modules}))
+"""
+VERB = """
+import sys
+sys.path.insert(0, sys.argv[1])
+__import__("klops.agent.releases." + sys.argv[2])
+print(*sys.modules)
 """
 
 
@@ -27,3 +40,23 @@ def test_help_loads_no_heavy_module(argv: list[str]) -> None:
     loaded = done.stdout.rpartition("LOADED")[2].split()
     assert "typer" in loaded
     assert not set(HEAVY) & set(loaded)
+
+
+def test_the_collector_waits_in_a_process_of_klops_own_only() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "--version"], capture_output=True, text=True, check=True
+    )
+    assert "THRESHOLD 100000" in done.stdout
+    before = gc.get_threshold()
+    assert run(["--version"]) == 0
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+@pytest.mark.parametrize("verb", ["look", "offer", "receive"])
+def test_verbs_about_releases_load_neither_units_nor_packages(verb: str) -> None:
+    root = str(Path(klops.__file__).parents[1])
+    argv = [sys.executable, "-I", "-S", "-c", VERB, root, verb]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "klops.agent.releases.known" in loaded
+    assert not {"dataclasses", "klops.agent.units.unit", "klops.agent.running", "tarfile"} & loaded

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from klops.sim.cards import make_nodes
 from tests.sim.agent import site as sites
+from tests.sim.agent.cards import Cards
 
 
 @pytest.fixture
@@ -22,3 +25,19 @@ def held(site: sites.Site) -> sites.Site:
     site.hold()
     site.supervisor()
     return site
+
+
+@pytest.fixture
+def cards(held: sites.Site) -> Cards:
+    """Eight cards and an xpu-smi for the site."""
+    return Cards(held)
+
+
+@pytest.fixture
+def nodes(site: sites.Site, tmp_path: Path) -> Path:
+    """A folder with the nodes of cards that are the site's alone: xpu0 to xpu7, and xpuctrl."""
+    if os.geteuid() != 0:
+        pytest.skip("making device nodes needs root")
+    folder = tmp_path / "nodes"
+    make_nodes(folder, site.numbers, {})
+    return folder

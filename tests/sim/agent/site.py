@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import klops
 from klops.agent.digests import spec_digest
 from klops.commands import agent as commands
 from klops.remote import agentpackage
+from klops.sim.cards import Numbers
+from tests.cardnumbers import card_numbers
 from tests.shortpaths import short_folder
 from tests.waiting import until
 
@@ -40,8 +43,10 @@ class Site:
     """One root. ``python`` runs the agent."""
 
     def __init__(self, folder: Path, sockets: Path, python: str = sys.executable) -> None:
+        self.folder = folder
         self.root = folder / "root"
         self.python = python
+        self._last = ExitStack()
         self.holds: list[subprocess.Popen[bytes]] = []
         #: one port, for specifications that are to be the same
         self.port = free_port()
@@ -61,6 +66,11 @@ class Site:
         (self.model / "config.json").write_text("{}")
         self.devices = folder / "dev"
         self.devices.mkdir()
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Device numbers of its cards, which it alone has until nothing of it lives; needs root."""
+        return self._last.enter_context(card_numbers(self.folder))
 
     def install(self, package: agentpackage.AgentPackage) -> None:
         """Put a package where klops puts it, and make it the current one."""
@@ -127,7 +137,7 @@ class Site:
             "log": {"max_bytes": 1 << 20, "keep": 3},
         }
         for key, value in changes.items():
-            spec[key] = {**spec[key], **value} if isinstance(value, dict) else value
+            spec[key] = {**spec.get(key, {}), **value} if isinstance(value, dict) else value
         if not spec["argv"]:
             spec["argv"] = ["vllm", "serve", str(self.model), "--served-model-name", spec["model"]]
             spec["argv"] += ["--port", str(spec["port"]), "--tensor-parallel-size", str(spec["tp"])]
@@ -150,7 +160,10 @@ class Site:
             unit = self.unit(name)
             return unit if unit["state"] == state else None
 
-        found: dict[str, Any] = until(look, timeout=timeout, what=f"{name} is {state}")
+        try:
+            found: dict[str, Any] = until(look, timeout=timeout, what=f"{name} is {state}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; what it is: {self.unit(name)}") from None
         return found
 
     def ready_again(self, generation: int, name: str = "llm") -> dict[str, Any]:
@@ -179,6 +192,7 @@ class Site:
                 hold.send_signal(signal.SIGTERM)
         for hold in self.holds:
             hold.wait(timeout=60)
+        self._last.close()
 
 
 def site(folder: Path, python: str = sys.executable) -> Iterator[Site]:

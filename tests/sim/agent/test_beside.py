@@ -11,9 +11,11 @@ from functools import partial
 
 import pytest
 
-from klops.agent import control, procs, quitting, store
+from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.launcher import SECOND
+from klops.agent.processes import procs
+from klops.agent.supervision import control, quitting
+from klops.agent.supervision.launcher import SECOND
 from tests.sim.agent.site import Site, alive
 from tests.waiting import until
 

@@ -21,6 +21,7 @@ def told(tmp_path: Path, **changes: Any) -> dict[str, Any]:
         "env": {"FROM_SPEC": "1", "BOTH": "spec", "XPU_VISIBLE_DEVICES": "7"},
         "env_script": None,
         "select": {"XPU_VISIBLE_DEVICES": "2,3", "CUDA_VISIBLE_DEVICES": None},
+        "release": None,
         "secrets": {"VLLM_API_KEY": "a b$c'"},
         "umask": 0o022,
         "header": "llm generation 1",

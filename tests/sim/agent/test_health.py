@@ -11,19 +11,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from klops.agent import health, unit
-from klops.agent.health import Target
+from klops.agent.units import health, unit
+from klops.agent.units.health import Target
 
 
 @contextmanager
-def server(key: str, model: str) -> Iterator[int]:
-    """Answers /health to all and /v1/models to the holder of a key; yields its port."""
+def server(key: str, model: str, metrics: str | None = None) -> Iterator[int]:
+    """Answers /health to all and /v1/models to the holder of a key; yields its port.
+
+    /metrics asks for the key too, as a proxy may, and says ``metrics`` (None: there is no such page).
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             allowed = self.path == "/health" or self.headers["Authorization"] == f"Bearer {key}"
-            self.send_response(200 if allowed else 401)
+            missing = self.path == "/metrics" and metrics is None
+            self.send_response(404 if missing else 200 if allowed else 401)
             self.end_headers()
+            if allowed and self.path == "/metrics":
+                self.wfile.write((metrics or "").encode())
             if allowed and self.path == "/v1/models":
                 self.wfile.write(json.dumps({"data": [{"id": model}]}).encode())
 
@@ -60,6 +66,26 @@ def test_model_and_key_are_looked_at_again_when_it_is_time(
         now_and_then = health.check(target(port, listing=True))
         assert (now_and_then.kind, now_and_then.message) == (kind, message)
         assert now_and_then.listed == (kind == unit.OK)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "counters", "why"),
+    [
+        ("vllm:num_requests_running 2\nvllm:generation_tokens_total 7\n", (2, 0, 7), ""),
+        ("", None, "/metrics has no counters of vLLM"),
+        (None, None, "/metrics answers 404"),
+        ("#\n" * (1 << 20), None, "/metrics is longer than 1 MiB"),
+    ],
+    ids=["vllm", "empty", "missing", "long"],
+)
+@pytest.mark.parametrize("listing", [True, False])
+def test_a_check_that_goes_well_has_the_counters_or_says_why_not(
+    metrics: str | None, counters: tuple[float, ...] | None, why: str, listing: bool
+) -> None:
+    with server("right", "llm", metrics) as port:
+        found = health.check(target(port, listing=listing))
+    assert (found.kind, found.unmeasured) == (unit.OK, why)
+    assert (found.counters and found.counters[:3]) == counters
 
 
 def test_a_listener_born_after_the_last_look_at_the_lineage_is_no_stranger() -> None:

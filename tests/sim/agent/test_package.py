@@ -54,16 +54,10 @@ def test_two_builds_are_the_same_whatever_the_checkout_looks_like(tmp_path: Path
 def test_the_agent_needs_nothing_but_itself_and_the_standard_library() -> None:
     for name, text in agentpackage.sources(Path(klops.__file__).parent).items():
         modules = re.findall(rb"^\s*(?:from|import) (klops[\w.]*)", text, re.MULTILINE)
-        allowed = [m for m in modules if m.startswith((b"klops.agent", b"klops.cards"))]
+        allowed = [
+            m for m in modules if m.startswith((b"klops.agent", b"klops.cards", b"klops.source.manifest"))
+        ]
         assert modules == allowed, name
-
-
-COMPILE = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from klops.agent import cache
-cache.write(sys.argv[1])
-"""
 
 
 @pytest.mark.parametrize(
@@ -78,13 +72,41 @@ def test_every_python_runs_it(site: Site, python: str) -> None:
         assert (status["units"], status["supervisor"]) == ({}, None)
         listed = {row["cpid"] for row in site.verb("ps")["processes"]}
         assert os.getpid() in listed
-        subprocess.run([python, "-I", "-S", "-c", COMPILE, package], check=True)
+        subprocess.run([python, "-I", "-S", package, "compile"], check=True)
     assert len(list((site.root / "agent").glob("*.cache-cpython-*"))) == 1
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, int]]:
     """Everything below a folder, with size and time of change."""
     return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in root.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    "python", interpreters(), ids=lambda path: path.split("/")[-3] if "/" in path else path
+)
+def test_several_read_verbs_in_one_start(site: Site, python: str) -> None:
+    site.python = python
+    before = snapshot(site.root)
+    root = ["--root", str(site.root)]
+    asked = [["status", *root], ["releases", *root], ["packages", "--names", "no JSON", *root], ["about"]]
+    done = subprocess.run(
+        site.command("several", "--asked", json.dumps(asked)), capture_output=True, env=site.env, check=False
+    )
+    answers = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, len(answers)) == (0, b"", len(asked))
+    for argv, (status, out, errors) in zip(asked, answers, strict=True):
+        alone = site.verb(argv[0], *argv[1:-2])
+        assert (status, errors) == (2 if "error" in alone else 0, "")
+        assert json.loads(out).keys() == alone.keys()
+    assert answers[2][0] == 2
+    assert snapshot(site.root) == before
+
+
+@pytest.mark.parametrize(
+    "asked", ["no JSON", '[["status", "--root", "/k"], ["start", "x", "--root", "/k"]]', '[["several"]]']
+)
+def test_several_are_verbs_that_only_read(site: Site, asked: str) -> None:
+    assert site.verb("several", "--asked", asked)["error"]["code"] == "usage"
 
 
 @pytest.mark.parametrize("verb", ["status", "ps", "holders", "about"])

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import launching, store, unit
-from klops.agent.launching import Obstacle
-from klops.agent.managed import Managed
-from klops.agent.supervisor import Supervisor
+from klops.agent import store
+from klops.agent.supervision.supervisor import Supervisor
+from klops.agent.units import launching, unit
+from klops.agent.units.launching import Obstacle
+from klops.agent.units.managed import Managed
 from tests.sim.agent.site import Site
 
 GLANCE = Obstacle("a process that is not this unit's holds its cards: pid 7 (xpu-smi) holds /dev/xpu0")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from klops.actions.own.agent import Prune
-from klops.commands import passscript
+from klops.commands.hostpass import passscript
 from klops.inventory.settings import Settings
 from klops.remote import agentpackage
 from klops.remote.base import Reply
@@ -22,6 +22,7 @@ FOLDERS = "".join(
     for name, mode in (
         ("", "rwxr-xr-x"),
         ("/agent", "rwxr-xr-x"),
+        ("/metrics", "rwxr-xr-x"),
         ("/units", "rwx------"),
         ("/run", "rwx------"),
         ("/log", "rwx------"),
@@ -71,15 +72,16 @@ def test_bare_host() -> None:
         "container": Reply(1, b"", b"Error: No such container: klops"),
     }
     plan = stage.plan("klops.agent", nothing)
-    assert whats(plan)[:5] == [
+    assert whats(plan)[:6] == [
         "make folder /k (mode 0755)",
         "make folder /k/agent (mode 0755)",
+        "make folder /k/metrics (mode 0755)",
         "make folder /k/units (mode 0700)",
         "make folder /k/run (mode 0700)",
         "make folder /k/log (mode 0700)",
     ]
-    assert whats(plan)[5].startswith(f"upload /k/agent/{DIGEST}.pyz (")
-    assert whats(plan)[6:] == [
+    assert whats(plan)[6].startswith(f"upload /k/agent/{DIGEST}.pyz (")
+    assert whats(plan)[7:] == [
         f"point /k/agent/current to {DIGEST}.pyz",
         f"write /k/pass (0755, {len(PASS)} bytes)",
     ]
@@ -108,9 +110,39 @@ def test_a_package_of_other_content_is_uploaded_again() -> None:
 
 def test_another_version_in_use() -> None:
     plan = Stage().plan("klops.agent", replies(link=LINK.replace(f"-> {DIGEST}", "-> 0123456789abcdef")))
-    assert whats(plan) == [f"point /k/agent/current to {DIGEST}.pyz"]
+    assert whats(plan) == [
+        f"point /k/agent/current to {DIGEST}.pyz",
+        f"compile agent {DIGEST} in the container",
+    ]
     change = plan.changes[0]
     assert (change.before, change.after) == ("0123456789abcdef.pyz\n", f"{DIGEST}.pyz\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "warned"),
+    [
+        (reply(""), []),
+        (
+            reply("", stderr="klops: no compiled modules beside x, so verbs are slower: full\n"),
+            ["klops: no compiled modules beside x, so verbs are slower: full"],
+        ),
+        (reply("", rc=137), ["status 137"]),
+    ],
+)
+def test_an_agent_that_comes_while_the_container_runs_is_compiled_in_it(
+    answer: Reply, warned: list[str]
+) -> None:
+    stage = Stage()
+    stage.remote.on("sh -c").on(" compile ", answer)
+    plan = stage.plan("klops.agent", replies(link=""))
+    stage.action("klops.agent").apply(plan, stage.ctx)
+    assert stage.remote.commands[-1].startswith("docker exec klops python3 -I -S -B /k/agent/current compile")
+    told = "the agent is not compiled, so it is slower: "
+    assert stage.warnings == [told + why for why in warned]
+    # where none runs, the supervisor does it at its start; where no agent answers, it may not be able to
+    for state, supervisor in (("exited", DIGEST), ("running", None)):
+        other = Stage().plan("klops.agent", replies(link="", state=state, supervisor=supervisor))
+        assert not any(what.startswith("compile") for what in whats(other))
 
 
 def test_folders_that_are_too_open_are_closed_and_narrow_ones_stay() -> None:

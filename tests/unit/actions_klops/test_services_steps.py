@@ -195,6 +195,55 @@ def test_a_failed_service_shows_why() -> None:
     assert raised.value.message.startswith("main failed: engine died\nits last lines:\nline 18")
 
 
+def test_of_several_failures_the_first_is_shown_too() -> None:
+    last: dict[str, object] = {
+        "state": "failed",
+        "error": "it ended; first error in the log of the first failure: no xpu",
+        "first_log": ["Traceback", "no xpu"],
+        "log": ["port taken"],
+    }
+    with pytest.raises(TaskFailed) as raised:
+        wait(Stage(), out(last, rc=1))
+    said = "lines of its first failure:\nTraceback\nno xpu\nits last lines:\nport taken"
+    assert raised.value.message == f"main failed: {last['error']}\n{said}"
+
+
+def test_one_whose_requests_stall_has_not_failed_and_a_restart_is_left_to_people() -> None:
+    last: dict[str, object] = {"state": "unhealthy", "error": "no request progresses"}
+    with pytest.raises(TaskFailed) as raised:
+        wait(Stage(), out(last, rc=1))
+    assert raised.value.message == "main stalls: no request progresses"
+    assert raised.value.hint.startswith("klops restart h -s main, if what it has begun may be lost")
+
+
+DOCTOR = "klops down h; klops doctor xccl h"
+
+
+def one_card() -> Settings:
+    main = {**MAIN, "tp": 1}
+    main.pop("cards", None)
+    return Settings.model_validate({**SETTINGS, "services": {"main": main}})
+
+
+@pytest.mark.parametrize(
+    ("rc", "last", "together"),
+    [
+        (3, {"state": "starting", "restarts": 1}, True),
+        (1, {"state": "failed", "error": "not ready after 60 s (start_timeout) (6 failure(s))"}, True),
+        (1, {"state": "unhealthy", "error": "no request progresses"}, True),
+        (1, {"state": "failed", "error": "unrecognized arguments: --x"}, False),
+    ],
+    ids=["out of time", "never ready", "stalls", "wrong argument"],
+)
+def test_one_that_hangs_may_do_so_for_its_cards(rc: int, last: dict[str, object], together: bool) -> None:
+    for where, told in ((WHERE, together), (one_card(), False)):
+        stage = Stage()
+        stage.remote.on(" wait main --timeout ", lambda _: out(last, rc=rc))
+        with pytest.raises(TaskFailed) as raised:
+            WaitReady(where, "h", "main").carry_out(stage.ctx)
+        assert (DOCTOR in raised.value.hint) is told
+
+
 def test_out_of_time() -> None:
     with pytest.raises(TaskFailed) as raised:
         wait(Stage(), out({"state": "starting", "line": "Loading", "restarts": 1}, rc=3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 import subprocess
@@ -12,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import access, devices, isolated, launching, procs
-from klops.agent.access import Access
+from klops.agent import isolated
+from klops.agent.audit import Audit
+from klops.agent.processes import access, devices, procs
+from klops.agent.processes.access import Access
+from klops.agent.trouble import Troubles
+from klops.agent.units import launching
+from tests.unit.agent.opening import opener
 from tests.waiting import until
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="making device nodes needs root")
@@ -46,7 +52,7 @@ def test_what_the_container_refuses_and_what_the_driver_does_are_told_apart(
     (dev / "xpu0").symlink_to("/dev/full")
     make(dev / "xpu1", 511, 7)  # a number that no driver has
     (dev / "xpu3").symlink_to(refusing / "xpu3")
-    found = Access().refusals(devices.nodes(str(dev)))
+    found = opener().refusals(devices.nodes(str(dev)))
     assert found is not None
     assert [one.as_json() for one in found] == [
         {"node": f"{dev}/xpu1", "error": "No such device or address", "fault": "driver"},
@@ -69,11 +75,11 @@ def test_a_start_asks_for_its_own_cards_and_the_control_node(
     (tmp_path / node).symlink_to(refusing / node)
     cards = [{"index": 1, "minor": 2, "node": "/dev/xpu2"}]
     spec = {"cards": cards, "device_dir": str(tmp_path), "port": 1}
-    problem, lacking, undecided = launching.obstacle(spec, {}, Access())
+    problem, lacking, undecided = launching.obstacle(spec, {}, opener())
     assert (lacking, undecided) == (node == "xpuctrl", False)
     assert problem.startswith(f"{tmp_path}/xpuctrl is listed in this container") == lacking
     spec["cards"] = []
-    assert launching.obstacle(spec, {}, Access()) == launching.Obstacle()
+    assert launching.obstacle(spec, {}, opener()) == launching.Obstacle()
 
 
 def refusals(found: Access, folder: Path, max_age: float = 0.0) -> list[tuple[str, bool]] | None:
@@ -101,13 +107,13 @@ def test_what_an_error_means(
     (tmp_path / "xpu0").symlink_to("/dev/full")
     with monkeypatch.context() as patched:
         patched.setattr(isolated, "PYTHON", ["/bin/sh", "-c", f"printf '{number}'"])
-        found = Access()
+        found = opener()
         assert refusals(found, tmp_path) == expected
     assert refusals(found, tmp_path, access.FRESH) == expected  # what was seen counts for a while
     assert refusals(found, tmp_path) == []
 
 
-@pytest.mark.parametrize("what", ["pipe", "posix_spawn"])
+@pytest.mark.parametrize("what", ["pipe", "posix_spawnp"])
 def test_no_descriptors_and_no_processes_are_no_news(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -118,7 +124,7 @@ def test_no_descriptors_and_no_processes_are_no_news(
 
     before = len(list(Path("/proc/self/fd").iterdir()))
     monkeypatch.setattr(os, what, refuse)
-    assert refusals(Access(), tmp_path) is None
+    assert refusals(opener(), tmp_path) is None
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -147,7 +153,7 @@ def test_an_open_that_does_not_return_holds_up_nobody_and_is_not_repeated(
     (dev / "xpu0").symlink_to("/dev/full")
     (dev / "xpu1").symlink_to("/dev/zero")
     monkeypatch.setattr(isolated, "PYTHON", slow(tmp_path, "xpu0"))
-    found = Access()
+    found = opener()
     cards = [{"index": 0, "minor": 0, "node": "/dev/xpu0"}]
     spec = {"cards": cards, "device_dir": str(dev), "port": 1}
     # it may only be slow
@@ -160,7 +166,12 @@ def test_an_open_that_does_not_return_holds_up_nobody_and_is_not_repeated(
     (tmp_path / "driver").write_text("go on\n")
     until(lambda: refusals(found, dev, access.FRESH) == [], what="it did return")
     assert opened(tmp_path, "xpu0") == 1
-    assert found.pids == set()
+
+    def left() -> set[int]:
+        found.hear()
+        return found.pids
+
+    until(lambda: left() == set(), what="all are seen to end")
 
 
 def test_who_opens_keeps_nothing_of_the_supervisor_and_ends_with_it(
@@ -171,7 +182,7 @@ def test_who_opens_keeps_nothing_of_the_supervisor_and_ends_with_it(
     (dev / "xpu0").symlink_to("/dev/full")
     monkeypatch.setattr(isolated, "PYTHON", slow(tmp_path, "xpu0"))
     monkeypatch.setattr(access, "_PATIENCE", 0.0)
-    found = Access()
+    found = Access(Audit(str(tmp_path / "audit.jsonl"), "a test", Troubles()))
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     try:
         assert refusals(found, dev) is None
@@ -180,8 +191,28 @@ def test_who_opens_keeps_nothing_of_the_supervisor_and_ends_with_it(
         mine = (tmp_path / "lock").stat().st_ino
         folder = Path(f"/proc/{pid}/fd")
         assert mine not in {fd.stat().st_ino for fd in folder.iterdir()}
+        started = procs.read(pid)
         found.close()
         os.waitpid(pid, 0)  # it ends, though nobody writes
     finally:
         os.close(lock)
     assert procs.read(pid) is None
+    assert started is not None
+    (line,) = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    assert (line["event"], line["signal"], line["outcome"]) == ("signal", "SIGKILL", "sent")
+    assert (line["pid"], line["start"]) == (pid, started.start)
+
+
+def test_one_that_somebody_has_stopped_is_ended_and_the_node_tested_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    (dev / "xpu0").symlink_to("/dev/full")
+    stops = f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; kill -STOP $$; }}; printf 0"
+    monkeypatch.setattr(isolated, "PYTHON", ["/bin/sh", "-c", stops])
+    monkeypatch.setattr(access, "_PATIENCE", 0.0)
+    found = Access(Audit(str(tmp_path / "audit.jsonl"), "a test", Troubles()))
+    until(lambda: refusals(found, dev, access.FRESH) == [], timeout=5, what="it was tested")
+    (line,) = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    assert (line["signal"], line["why"], line["outcome"]) == ("SIGKILL", "it was stopped", "sent")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from klops.agent import control
 from klops.agent.errors import VerbError
+from klops.agent.supervision import control
 
 
 @pytest.fixture(params=[10, 200], ids=["short-path", "path-beyond-108-bytes"])

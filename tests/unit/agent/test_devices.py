@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from klops.agent import devices, launching, procs
-from klops.agent.access import Access
+from klops.agent.processes import devices, procs
+from klops.agent.units import launching
+from tests.frozen import freezer
+from tests.unit.agent.opening import opener
 
 
 def folder_of(tmp_path: Path, **nodes: str) -> str:
@@ -83,13 +86,33 @@ def test_holders_by_descriptor_and_by_mapping(tmp_path: Path, how: str) -> None:
     assert devices.holders([process], watched) == ({}, [])
 
 
+@pytest.mark.parametrize("how", ["open", "mapped"])
+def test_of_one_that_sits_in_the_driver_the_map_is_not_read(tmp_path: Path, how: str) -> None:
+    os.mknod(tmp_path / "xpu0", 0o600 | 0o020000, Path("/dev/zero").stat().st_rdev)
+    watched = devices.nodes(str(tmp_path))
+    command = [sys.executable, "-S", "-c", HOLD, how, f"{tmp_path}/xpu0"]
+    with contextlib.ExitStack() as last:
+        holder = last.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        frozen = last.enter_context(freezer())
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        frozen.freeze(holder.pid)
+        process = procs.read(holder.pid)
+        assert process is not None
+        held = {holder.pid: [f"{tmp_path}/xpu0"]} if how == "open" else {}
+        assert devices.holders([process], watched) == (held, [])
+        frozen.thaw()
+        assert list(devices.holders([process], watched)[0]) == [holder.pid]  # seen as soon as it can be
+        holder.communicate()
+
+
 def test_what_cant_be_seen_is_in_the_way_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path, xpu0="/dev/full")
     spec = {"cards": [card(0, 0)], "device_dir": folder, "port": 1}
     process = procs.Process(77, 1, 77, 77, "S", 5, "nvtop")
     # what the kernel does to a process of another user; a test that runs as root can't have that
-    monkeypatch.setattr(devices, "held", lambda pid, watched: None)
+    monkeypatch.setattr(devices, "held", lambda process, watched, until: None)
     processes = {77: process, 1: process._replace(pid=1, name="init")}
-    problem, lacking, _ = launching.obstacle(spec, processes, Access())
+    problem, lacking, _ = launching.obstacle(spec, processes, opener())
     assert problem.endswith("no access to the open files of pid 77 (nvtop)")
     assert not lacking

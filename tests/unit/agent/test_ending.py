@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from klops.agent.ending import GRACE, UNKILLABLE, Ending
-from klops.agent.procs import Process
+from klops.agent.processes.procs import Process
+from klops.agent.units.ending import GRACE, UNKILLABLE, Ending, unkillable
 
 
 def process(pid: int, state: str = "S") -> Process:
@@ -30,11 +30,26 @@ def test_root_first_then_all_then_kill_then_unkillable() -> None:
     killed = 130.0 + GRACE
     assert sent(ending, tree, killed) == [(pid, signal.SIGKILL) for pid in (10, 11, 12)]
     stuck = [process(12, "D")]
-    assert ending.stuck(stuck, killed + UNKILLABLE - 0.1) == ""
-    assert "pid 12 (p12) in state D" in ending.stuck(stuck, killed + UNKILLABLE)
+    assert ending.stuck(stuck, killed + UNKILLABLE - 0.1) == []
+    assert ending.stuck(stuck, killed + UNKILLABLE) == stuck
+    assert "pid 12 (p12) in state D, card 3 5;" in unkillable(stuck, {12: [3, 5]})
     kills = [sent(ending, stuck, killed + second) for second in range(1, 30)]
     assert sum(len(some) for some in kills) == 2  # bounded: three in all
-    assert ending.stuck([], killed + UNKILLABLE) == ""
+    assert ending.stuck([], killed + UNKILLABLE) == []
+    assert [(one["cpid"], one["why"]) for one in ending.killed] == [
+        (10, "outlived TERM"),
+        (11, "outlived TERM"),
+        (12, "outlived TERM"),
+    ]
+
+
+def test_it_counts_that_it_lives_and_not_in_which_state() -> None:
+    ending = Ending(100.0, None, patience=30)
+    for now in (100.0, 100.0 + GRACE):
+        ending.due([process(12, "R")], now)
+    spins = [process(12, "R")]  # in the driver, and the same start: it is the same process
+    assert ending.stuck(spins, 100.0 + GRACE + UNKILLABLE) == spins
+    assert "in state R, card none;" in unkillable(spins, {})
 
 
 def test_after_the_root_is_gone_the_rest_is_asked_at_once() -> None:
@@ -61,3 +76,18 @@ def test_who_comes_late_is_ended_too() -> None:
     assert sent(ending, [process(11), process(13)], 101.0) == [(13, signal.SIGTERM)]
     sent(ending, [process(11)], 100.0 + GRACE)
     assert sent(ending, [process(14)], 100.1 + GRACE) == [(14, signal.SIGKILL)]
+    # and none is called unkillable before it had its own time after KILL
+    sure = 100.0 + GRACE + UNKILLABLE
+    both = [process(11), process(14)]
+    assert ending.stuck([*both, process(15)], sure) == both[:1]
+    assert sent(ending, [process(15)], sure) == [(15, signal.SIGKILL)]
+    assert ending.stuck([*both, process(15)], sure + 0.2) == both
+    assert ending.stuck([process(15)], sure + UNKILLABLE) == [process(15)]
+
+
+def test_kill_is_repeated_to_each_and_not_more_often_than_once_a_second() -> None:
+    ending, tree = Ending(100.0, None, patience=30), [process(11), process(12)]
+    ending.due(tree, 100.0)
+    times = [100.0 + GRACE + tick / 10 for tick in range(100)]
+    kills = [(round(now - 100.0 - GRACE, 1), pid) for now in times for pid, _ in sent(ending, tree, now)]
+    assert kills == [(second, pid) for second in (0.0, 1.0, 2.0) for pid in (11, 12)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import environment
 from klops.agent.errors import VerbError
+from klops.agent.units import environment
 
 
 def script(folder: Path, text: str | bytes) -> str:
@@ -93,8 +93,9 @@ def test_the_program_is_looked_for_beside_the_interpreter_first(
         environment.find_program("vllm", "/nowhere")
 
 
+@pytest.mark.parametrize("folder", ["openai", "launchers"])
 def test_flags_are_passed_where_the_installed_vllm_knows_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python3"))
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -110,10 +111,10 @@ def test_flags_are_passed_where_the_installed_vllm_knows_them(
     assert environment.with_known_flags(argv, 30) == [*argv, "--shutdown-timeout", "20"]
     for mine in ([*argv, "--shutdown-timeout=5"], [*argv, "--shutdown-timeout", "5"], ["/bin/server", "-x"]):
         assert environment.with_known_flags(mine, 30) == mine
-    source = source.parents[1] / "entrypoints" / "openai" / "cli_args.py"
+    source = source.parents[1] / "entrypoints" / folder / "cli_args.py"
     source.parent.mkdir(parents=True)
     source.write_text("    disable_access_log_for_endpoints: str | None = None")
-    added = [*argv, "--shutdown-timeout", "20", "--disable-access-log-for-endpoints", "/health"]
+    added = [*argv, "--shutdown-timeout", "20", "--disable-access-log-for-endpoints", "/health,/metrics"]
     assert environment.with_known_flags(argv, 30) == added
     mine = [*argv, "--shutdown-timeout", "5", "--disable_uvicorn_access_log"]
     assert environment.with_known_flags(mine, 30) == mine

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import identity, procs
 from klops.agent.audit import Audit
+from klops.agent.processes import identity, procs
 from klops.agent.trouble import Troubles
 
 

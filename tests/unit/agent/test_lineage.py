@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import identity
-from klops.agent.lineage import Lineage, owners
-from klops.agent.procs import Process
+from klops.agent.processes import identity
+from klops.agent.processes.procs import Process
+from klops.agent.units.lineage import KEPT, Lineage, owners
 
 
 def process(
@@ -122,13 +122,19 @@ def test_a_line_that_was_cut_short_spoils_no_other(lineage: Lineage) -> None:
     assert Lineage(lineage.path).members == lineage.members
 
 
-@pytest.mark.parametrize("line", ["[]", "{}", '{"closed": "x"}', '{"boot": "", "ns": null, "pid": 1}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("[]", "{}", '{"closed": "x"}', '{"boot": "", "ns": null, "pid": 1}'),
+        pytest.param("[" * 100_000, id="brackets"),
+    ],
+)
 def test_a_damaged_line_is_known_and_the_others_count(lineage: Lineage, line: str) -> None:
     with Path(lineage.path).open("a") as file:
         file.write(line + "\n")
     lineage.record(process(21, 20, 20), 1)
     again = Lineage(lineage.path)
-    assert again.damaged == [line]
+    assert again.damaged == [line[:200]]
     assert again.members == lineage.members
     assert again.root() == [20, 200]
 
@@ -150,3 +156,70 @@ def test_what_is_on_disk_is_read_back_but_not_from_another_boot(
 def test_zombies_are_known_but_dont_live(lineage: Lineage) -> None:
     lineage.grow(tree(process(24, 21, 20, state="Z")), 1, NEVER)
     assert pids(lineage.living(tree(process(24, 21, 20, state="Z")))) == [20, 21, 22, 23]
+
+
+def test_members_of_an_earlier_life_of_the_container_are_kept_until_they_are_over(lineage: Lineage) -> None:
+    boot, ns = identity.here()
+    earlier = Lineage(lineage.path, (boot, 77))
+    earlier.record(process(21, 20, 20), 1)
+    earlier.record(process(22, 1, start=5), 1)
+    assert Lineage(lineage.path).elsewhere == {77}
+    # the next start of the unit forgets what is dead for certain, and that is what it can see only
+    again = Lineage(lineage.path)
+    again.forget()
+    again.record(process(30, 7), 2)
+    assert list(Lineage(lineage.path).members) == [(30, 300)]
+    found = Lineage(lineage.path, (boot, 77))
+    assert list(found.members) == [(21, 210), (22, 5)]
+    assert found.elsewhere == {ns}
+    assert Lineage(lineage.path, ("another-boot", 77)).elsewhere == set()
+
+    Lineage(lineage.path).over(77)
+    assert Lineage(lineage.path).elsewhere == set()
+    assert list(Lineage(lineage.path).members) == [(30, 300)]
+    Lineage(lineage.path).forget()
+    assert not Path(lineage.path).read_text()
+
+
+def test_what_is_kept_of_earlier_lives_is_bounded_and_the_newest(lineage: Lineage) -> None:
+    boot, _ = identity.here()
+    line = '{"boot": "%s", "ns": 77, "pid": %d, "start": 1, "name": "p", "generation": 1}\n'
+    with Path(lineage.path).open("a") as file:
+        file.write("".join(line % (boot, pid) for pid in range(2, KEPT + 12)))
+    Lineage(lineage.path).forget()
+    kept = Lineage(lineage.path, (boot, 77)).members
+    assert len(kept) == KEPT
+    assert (2, 1) not in kept
+    assert (KEPT + 11, 1) in kept
+
+
+def test_a_session_that_ended_elsewhere_says_nothing_of_one_with_its_number_here(lineage: Lineage) -> None:
+    with Path(lineage.path).open("a") as file:
+        file.write('{"closed": 20, "ns": 77}\n')
+    orphan = table(INIT, LAUNCHER, SUPERVISOR, process(24, 7, 20))
+    assert pids(Lineage(lineage.path).unrecorded(orphan, NEVER)) == [24]
+
+
+def test_what_was_founded_before_the_container_began_says_nothing_of_who_lives_in_it(
+    lineage: Lineage,
+) -> None:
+    # a restarted container gives the same pids again, and its namespace may have the number of the one before
+    later = table(process(1, 0, start=5000), process(24, 1, 20, start=5100), process(25, 24, 25, start=5200))
+    assert Lineage(lineage.path).unrecorded(later, (1,)) == []
+    assert lineage.grow(later, 1, (1,)) == []
+
+
+def test_a_file_that_can_not_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "lineage.jsonl").mkdir()  # to root everything else can be read
+    with pytest.raises(OSError, match="directory"):
+        Lineage(str(tmp_path / "lineage.jsonl"))
+
+
+def test_nobody_belongs_by_those_who_can_t(lineage: Lineage) -> None:
+    """Row B13: everybody descends from pid 1, and whoever comes to the launcher has lost its own parent."""
+    for one in (INIT, LAUNCHER):
+        lineage.record(one, 1)
+    orphan, of_its_session = process(30, 6), process(31, 30, session=6)
+    assert lineage.unrecorded(tree(process(40, 1), orphan, of_its_session), NEVER) == [
+        *(process(21, 20, 20), process(22, 21, 20), process(23, 21, 20))
+    ]

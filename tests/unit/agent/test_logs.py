@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import logs
+from klops.agent.units import logs
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,18 @@ TRACE = "(EngineCore pid=9) ERROR 11-29 [core.py:1]"
 def test_first_error(tmp_path: Path, text: str, error: str) -> None:
     path = tmp_path / "log"
     path.write_text("old ERROR\n" + text)
-    assert logs.first_error(str(path), len("old ERROR\n")) == error
+    assert logs.first_failure(str(path), len("old ERROR\n"), 5)[0] == error
+
+
+def test_the_lines_that_show_the_first_error_end_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    loading = "".join(f"INFO {number}\n" for number in range(9))
+    path.write_text(f"{loading}{CHAIN}{loading}ERROR EngineDeadError\n")
+    error, lines = logs.first_failure(str(path), 0, 7)
+    assert error == "RuntimeError: can't open xpu"
+    assert (len(lines), lines[-1], lines[0]) == (7, "W RuntimeError: can't open xpu", "W OSError: [2] xpu")
+    path.write_text(loading)
+    assert logs.first_failure(str(path), 0, 2) == ("", ["INFO 7", "INFO 8"])
 
 
 def test_a_follower_gets_every_byte_over_rotations(tmp_path: Path) -> None:

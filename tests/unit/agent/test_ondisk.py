@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from klops.agent import intake, ondisk, procs, recovery, report, store, unit
+from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.lineage import Lineage
-from klops.agent.unit import Record, Seen
+from klops.agent.processes import procs
+from klops.agent.units import intake, ondisk, recovery, report, unit
+from klops.agent.units.lineage import Lineage
+from klops.agent.units.unit import Record, Seen
 
 SPEC: dict[str, Any] = {
     "schema": 1,
@@ -32,7 +34,7 @@ SPEC: dict[str, Any] = {
     "log": {},
     "digest": "d",
 }
-SENT = json.dumps({"spec": SPEC, "secrets": {"VLLM_API_KEY": "made-up"}})
+SENT = {"spec": SPEC, "secrets": {"VLLM_API_KEY": "made-up"}}
 
 
 @pytest.fixture

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import procs, store, strays
-from klops.agent.access import Access
+from klops.agent import store
 from klops.agent.audit import Audit
-from klops.agent.environment import NOBODY
-from klops.agent.kept import Surroundings
-from klops.agent.managed import Managed
-from klops.agent.procs import Process
+from klops.agent.processes import procs
+from klops.agent.processes.access import Access
+from klops.agent.processes.children import NOBODY
+from klops.agent.processes.procs import Process
 from klops.agent.trouble import Troubles
+from klops.agent.units import strays
+from klops.agent.units.kept import Surroundings
+from klops.agent.units.managed import Managed
+from klops.agent.units.memory import Memory
 from tests.waiting import until
 
 SUPERVISOR, LAUNCHER = 10**8, 10**8 + 1
@@ -27,9 +30,10 @@ def units(folder: Path, *names: str) -> list[Managed]:
     """Units without anything on disk."""
     paths, troubles = store.Paths(str(folder)), Troubles()
     paths.make()
+    audit = Audit(paths.audit, "a test", troubles)
     around = Surroundings(
         paths=paths,
-        audit=Audit(paths.audit, "a test", troubles),
+        audit=audit,
         package="",
         umask=0o022,
         never=(0, 1, SUPERVISOR, LAUNCHER),
@@ -37,7 +41,8 @@ def units(folder: Path, *names: str) -> list[Managed]:
         exits={},
         home="here",
         troubles=troubles,
-        access=Access(),
+        access=Access(audit),
+        memory=Memory(audit),
     )
     return [Managed(name, around) for name in names]
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from klops.agent import procs, store, supervisor
-from klops.agent.lineage import Lineage
-from klops.agent.supervisor import Supervisor
+from klops.agent import store
+from klops.agent.processes import procs
+from klops.agent.supervision import supervisor
+from klops.agent.supervision.supervisor import Supervisor
+from klops.agent.units.lineage import Lineage
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from klops.agent import unit
 from klops.agent.errors import VerbError
-from klops.agent.unit import BACKOFF, FAILED, READY, STARTING, STOPPED, UNHEALTHY, Check, Policy, Record, Seen
+from klops.agent.units import unit
+from klops.agent.units.unit import (
+    BACKOFF,
+    FAILED,
+    READY,
+    STARTING,
+    STOPPED,
+    UNHEALTHY,
+    Check,
+    Policy,
+    Record,
+    Seen,
+)
 
 POLICY = Policy(start_timeout=100, failures=3, delay=1, max_delay=8, limit=5, window=60)
 OK = Check(unit.OK, "fine", smoked=True)
@@ -30,6 +41,7 @@ def seen(**fields: Any) -> Seen:
     return replace(Seen(now=1000.0, clock=5000.0, root_alive=True, living=5), **fields)
 
 
+STALLED = Check(unit.STALLED, "no request progresses")
 LESS = "pid 9 is gone"
 DEAD = {"root_alive": False}
 GONE = {"root_alive": False, "living": 0}
@@ -61,6 +73,15 @@ TABLE: list[tuple[str, Record, dict[str, Any], str, str]] = [
         unit.NOTHING,
     ),
     ("back again", record(UNHEALTHY, failing=9), {"check": OK}, READY, unit.NOTHING),
+    ("requests stall", record(READY), {"check": STALLED}, UNHEALTHY, unit.NOTHING),
+    ("and for however long", record(UNHEALTHY, failing=999), {"check": STALLED}, UNHEALTHY, unit.NOTHING),
+    (
+        "they stall, and a worker is gone",
+        record(READY, failing=2),
+        {"part_lost": LESS, "check": STALLED, "tried": True},
+        UNHEALTHY,
+        unit.END,
+    ),
     (
         "engine dead, seen for the third time",
         record(READY, failing=2, lost=2),
@@ -231,6 +252,39 @@ def test_a_restart_clears_failed_and_an_equal_start_changes_nothing() -> None:
     assert unit.step(running, POLICY, seen()) == unit.END
 
 
+def test_the_first_failure_of_a_series_stays_on_record_until_somebody_asks_for_a_start() -> None:
+    one = record(STOPPED, generation=0)
+    for number, why in enumerate(("ended with status 1", "was killed by signal 9", "ended with status 2")):
+        now = 1000.0 + 10 * number
+        unit.launched(one, [7, 70], seen(now=now))
+        if number:  # that it was ready in between makes no new series of it
+            unit.step(one, POLICY, seen(now=now + 1, check=OK))
+            assert one.error == ""
+        unit.step(one, POLICY, seen(now=now + 2, **GONE, exit=why))
+        assert one.error == f"the API server {why}"
+        assert (one.failures, one.first_why) == (number + 1, "the API server ended with status 1")
+        one.first_tail = one.first_tail or ["a line"]
+    assert one.first_tail == ["a line"]
+    unit.launched(one, [7, 70], seen(now=1000.0 + POLICY.window + 100))
+    unit.step(one, POLICY, seen(now=1001.0 + POLICY.window + 100, check=OK))
+    unit.step(one, POLICY, seen(now=1002.0 + POLICY.window + 100, **GONE, exit="ended with status 3"))
+    assert (one.failures, one.first_why) == (1, "the API server ended with status 3"), "the window is over"
+    assert one.first_tail == []
+    unit.command_restart(one, 2000.0, 5000.0)
+    assert (one.failures, one.first_why, one.error) == (0, "", "")
+
+
+def test_a_stall_is_told_until_requests_progress_again() -> None:
+    one = record(READY)
+    for _ in range(50):
+        assert unit.step(one, POLICY, seen(check=STALLED)) == unit.NOTHING
+        assert (one.state, one.error) == (UNHEALTHY, "no request progresses")
+    unit.step(one, POLICY, seen(check=SLOW))
+    assert (one.state, one.error) == (UNHEALTHY, "no request progresses")
+    unit.step(one, POLICY, seen(check=OK))
+    assert (one.state, one.error, one.failing) == (READY, "", 0)
+
+
 def test_policy_never_fails_at_the_first_end() -> None:
     one = record(READY)
     unit.step(one, replace(POLICY, always=False), seen(**GONE, exit="ended with status 0"))
@@ -280,3 +334,60 @@ def test_a_damaged_record_is_named(damage: dict[str, Any]) -> None:
     with pytest.raises(VerbError, match="state of unit llm") as caught:
         Record.load({**record(READY).dump(), **damage})
     assert caught.value.code == "damaged"
+
+
+def test_a_stall_is_over_when_something_shows_it_and_not_with_another_supervisor() -> None:
+    one = record(READY)
+    unit.step(one, POLICY, seen(check=STALLED))
+    assert (one.state, one.error) == (UNHEALTHY, STALLED.message)
+    again = Record.load(one.dump())
+    # its first readings say nothing of movement yet
+    unit.step(again, POLICY, seen(check=Check(unit.OK, "/health answers")))
+    assert (again.state, again.error) == (UNHEALTHY, STALLED.message)
+    said = Check(unit.OK, "/health answers")
+    for shows in (replace(said, live=True), replace(said, smoked=True), replace(said, answered=True)):
+        other = Record.load(again.dump())
+        unit.step(other, POLICY, seen(check=shows))
+        assert (other.state, other.stalled, other.error) == (READY, False, "")
+    unit.launched(again, [8, 80], seen())
+    assert not again.stalled
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "after"),
+    [
+        (record(STARTING, launched=899.0), [{"check": SLOW}, GONE], 5000.0),
+        (record(READY), [GONE], 5000.0),
+        (record(READY), [{"check": STALLED}], 5000.0),
+        (record(READY, failing=2), [{"check": SLOW}], 0.0),
+        (record(STARTING, failed_at=4000.0), [GONE], 4000.0),
+        (record(STARTING, failed_at=4000.0), [{"check": OK}], 0.0),
+    ],
+    ids=["too slow", "died", "stalls", "busy", "again", "ready at last"],
+)
+def test_since_when_it_is_not_well(before: Record, what: list[dict[str, Any]], after: float) -> None:
+    for fields in what:
+        unit.step(before, POLICY, seen(**fields))
+    assert before.failed_at == after
+
+
+def test_a_start_by_hand_does_not_forget_since_when() -> None:
+    before = record(BACKOFF, failed_at=4000.0, restarts=2)
+    unit.command_restart(before, 1000.0, 5000.0)
+    assert (before.restarts, before.failed_at) == (0, 4000.0)
+    unit.command_stop(before)
+    unit.step(before, POLICY, seen(**GONE))
+    assert (before.state, before.failed_at) == (STOPPED, 4000.0)
+
+
+def test_a_stop_that_a_start_is_to_follow_is_known_as_such() -> None:
+    one = record(READY)
+    unit.command_stop(one, resumes=True)
+    assert (one.desired, one.resumes) == (STOPPED, True)
+    unit.command_stop(one, resumes=True)  # the run that came after was cut short, too
+    assert one.resumes
+    unit.command_start(one, False, 1000.0, 5000.0)
+    assert (one.desired, one.resumes) == ("running", False)
+    unit.command_stop(one)
+    unit.command_stop(one, resumes=True)  # somebody had stopped it for good
+    assert not one.resumes

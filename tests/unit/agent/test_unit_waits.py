@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klops.agent import unit
-from klops.agent.unit import BACKOFF, FAILED, READY, RUNNING, STARTING, STOPPED, Policy, Record, Seen
+from klops.agent.units import unit
+from klops.agent.units.unit import BACKOFF, FAILED, READY, RUNNING, STARTING, STOPPED, Policy, Record, Seen
 
 POLICY = Policy(delay=1, max_delay=8, limit=2, window=60)
 GONE = Seen(now=0.0, clock=0.0)
@@ -87,6 +87,17 @@ def test_one_that_was_asked_for_too_early_waits_as_any_other(command: str, state
     assert unit.step(one, POLICY, at(one.not_before)) == unit.LAUNCH
     unit.launched(one, [7, 70], at(one.not_before))
     assert (one.state, one.error, one.restarts) == (STARTING, "", 0)
+
+
+def test_another_supervisor_does_not_repeat_what_the_one_before_saw() -> None:
+    one = booted()
+    unit.lacking(one, MISSING, at(1.0))
+    unit.taken_over(one)
+    assert (one.state, one.error, one.waits) == (BACKOFF, "", False)
+    assert unit.step(one, POLICY, at(1.0)) == unit.LAUNCH
+    unit.refused(one, "port 8000 is taken", final=False, policy=POLICY, seen=at(1.0))
+    unit.taken_over(one)
+    assert (one.error, unit.step(one, POLICY, at(1.0))) == ("port 8000 is taken", unit.NOTHING)
 
 
 def test_a_stop_ends_the_wait() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from klops.agent import procs
-from klops.agent.vital import Vital
+from klops.agent.processes import procs
+from klops.agent.units.vital import Vital
 
 HOLD = "import os, sys; fd = os.open(sys.argv[1], os.O_RDWR); print('held', flush=True); sys.stdin.read()"
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable
-from klops.remote.base import OnOutput, Reply
+from klops.remote.base import Given, OnOutput, Reply
 from klops.remote.fake import FakeRemote, reply
 from klops.remote.reads import ABSENT
 from tests.unit.cli.conftest import CHECKOUT, MADE, MANAGED, LocalHost
@@ -41,7 +41,7 @@ class Link(FakeRemote):
         *,
         on_stdout: OnOutput,
         on_stderr: OnOutput,
-        stdin: bytes = b"",
+        stdin: Given = b"",
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:

@@ -102,7 +102,7 @@ def test_an_account_that_may_not_log_in(host: LocalHost, monkeypatch: pytest.Mon
             said = "echo This account is currently not available.; echo Could not chdir to /nonexistent >&2"
             return super()._open(["sh", "-c", f"{said}; exit 1"])
 
-    monkeypatch.setattr("klops.remote.factory.open_remote", lambda _: NoLogin("here"))
+    monkeypatch.setattr("klops.remote.factory.open_remote", lambda _, **__: NoLogin("here"))
     rc, document = host.json("ps", "here")
     error = document["hosts"]["here"]["error"]
     assert (rc, error["code"]) == (1, "shell")

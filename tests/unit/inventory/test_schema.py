@@ -66,6 +66,9 @@ def test_variable_files_fit(path: Path) -> None:
         "g: {hosts: {a: {klops: {container: {recreate: never}}}}}",
         "g: {hosts: {a: {klops: {services: {s: {api_key: {var: X}}}}}}}",
         "g: {hosts: {a: {ansible_port: 80000}}}",
+        "g: {hosts: {a: {klops: {source: {targets: [{rot: /a}]}}}}}",
+        "g: {hosts: {a: {klops: {stack: {packages: {a: {verison: '1'}}}}}}}",
+        "g: {hosts: {a: {klops: {stack: {packages: [a]}}}}}",
         "g: {vars: {a-b: 1}}",
         "g: {children: {h: {hots: }}}",
     ],
@@ -80,7 +83,11 @@ def test_slips_are_refused(text: str) -> None:
         "g: {hosts: single, children: other}",
         "g: {hosts: {a: {klops: , x: [1, {y: 2}]}}, vars: , children: }",
         "g: {vars: {klops: {cards: , services: {s: {port: '8000', args: {a: , b: [1]}, restart: }}}}}",
-        "g: {vars: {klops: {cards: {expected: '{{ n }}', use: '{{ l }}'}, stack: {packages: ['{{ v }}']}}}}",
+        "g: {vars: {klops: {cards: {expected: '{{ n }}', use: '{{ l }}'}}}}",
+        "g: {vars: {klops: {stack: {packages: {a: 1.0, b: {version: '2', no_deps: yes}, c: '{{ v }}'}}}}}",
+        "g: {vars: {klops: {stack: {index_url: {env: A}, patches: [{file: a.py, copy: b.py, test: x}]}}}}",
+        "g: {vars: {klops: {source: {targets: [{root: /a}, {package: b, carry: ['*.so']}]}}}}",
+        "g: {vars: {klops: {source: {repo: ~/a, build: {commands: [x], timeout: 1h, env: {A: 1}}}}}}",
         "g: {vars: {klops: {container: {stop_timeout: 2m, shm: 512m, ulimits: {memlock: -1}, env: {A: 1}}}}}",
         "g: {vars: {ansible_port: '{{ p }}', ansible_become: yes, ansible_group_priority: 10, größe: 1}}",
         "",
@@ -94,6 +101,10 @@ def test_every_setting_has_a_meaning() -> None:
     def models(kind: type[Section]) -> set[type[Section]]:
         return {kind}.union(*(models(below) for below in kind.__subclasses__()))
 
-    fields = {f"{model.__name__}.{name}" for model in models(Section) for name in model.model_fields}
+    fields = {
+        f"{model.__name__}.{field.alias or name}"
+        for model in models(Section)
+        for name, field in model.model_fields.items()
+    }
     assert fields == set(MEANINGS)
     assert Settings.model_fields

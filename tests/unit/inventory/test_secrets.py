@@ -140,6 +140,11 @@ def test_masking() -> None:
         ("  - ansible_password: s3cret", "  - ansible_password: ********"),
         ("h1: {ansible_password: s3 cret, a: 1}", "h1: {ansible_password: ********, a: 1}"),
         ('{"h1": {"ansible_password":"s3\\"cret","a": 1}}', '{"h1": {"ansible_password":********,"a": 1}}'),
+        (
+            "options: ['--extra-index-url=https://ci:s3@cret@index.example/simple', -v]",
+            "options: ['--extra-index-url=https://********@index.example/simple', -v]",
+        ),
+        ("    index_url: https://ci:s3cret@index.example", "    index_url: ********"),
         ("llm: {api_key: 's3''cret', prot: 1}", "llm: {api_key: ********, prot: 1}"),
         ("h1: {ansible_password: [s3, cret], a: 1}", "h1: {ansible_password: ********, a: 1}"),
         (

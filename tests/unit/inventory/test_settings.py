@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from klops.agent import supervisor
+from klops.agent.supervision import supervisor
 from klops.errors import SourceErrors
 from klops.inventory import validate
+from klops.inventory.masking import masked, masked_line
 from klops.inventory.settings import Settings
+from klops.secret import MASK, Redactor, Secret
 from tests.unit.inventory.conftest import Write
 
 
@@ -160,6 +164,18 @@ def test_durations(write: Write, written: str, seconds: float) -> None:
             "{services: {s: {model: /m, args: {x: {a: 1}}}}}",
             "49: klops.services.s.args.x: expected text, a number",
         ),
+        (
+            "{cleanup: {schedule: '*/10 * * *'}}",
+            "33: klops.cleanup.schedule: expected five fields (minute, hour, day, month, day of the week), ",
+        ),
+        (
+            "{cleanup: {schedule: 60 * * * *}}",
+            "33: klops.cleanup.schedule: expected a minute from 0 to 59, found '60'",
+        ),
+        (
+            "{cleanup: {scheduler: crn}}",
+            "34: klops.cleanup.scheduler: expected auto, cron, systemd or none, found 'crn'",
+        ),
     ],
 )
 def test_refused_with_its_place(write: Write, klops: str, message: str) -> None:
@@ -239,11 +255,46 @@ def test_flags_that_klops_writes_itself_name_the_setting(write: Write, flag: str
             "{services: {a: {model: /m, args: {max-len: 1, max_len: 2}}}}",
             "max-len and max_len are the same flag of vllm serve",
         ),
+        ("{cards: {identities: {8: SN8}}}", "klops.cards.identities.8: card 8 is outside of klops.cards"),
+        ("{cards: {probe: {needed: 4}}}", "klops.cards.probe.needed is 4, of 3 tries"),
+        ("{cards: {probe: {tries: 1}}}", "klops.cards.probe.needed is 2, of 1 tries"),
     ],
 )
 def test_settings_that_contradict_each_other(write: Write, klops: str, message: str) -> None:
     (found,) = mistakes(write, klops)
     assert found.partition(": ")[2].startswith(message)
+
+
+def test_what_is_said_of_cards_and_their_tests(write: Write) -> None:
+    cards = settings_of(
+        write, "{cards: {identities: {0: SN00, '1': '0000:55:00'}, probe: {sizes: [65536]}, budget: 10m}}"
+    ).cards
+    assert cards.identities == {0: "SN00", 1: "0000:55:00"}
+    assert (cards.probe.sizes, cards.probe.tries, cards.budget) == ([65536], 3, 600.0)
+    assert (cards.diagnose, cards.confirm) == ("auto", 2)
+
+
+@pytest.mark.parametrize(
+    "klops",
+    [
+        "{services: {a: {model: /m, env: {XPU_VISIBLE_DEVICES: '4', CUDA_VISIBLE_DEVICES: '0'}}}}",
+        "{container: {env: {XPU_VISIBLE_DEVICES: '4', CUDA_VISIBLE_DEVICES: '0'}}}",
+        (
+            "{container: {env: {XPU_VISIBLE_DEVICES: '4'}},"
+            " services: {a: {model: /m, env: {XPULINK_VISIBLE_DEVICES: '0'}}}}"
+        ),
+    ],
+    ids=["service", "container", "both"],
+)
+def test_row_C16_two_variables_that_select_different_cards(write: Write, klops: str) -> None:
+    (found,) = mistakes(write, klops)
+    assert "XPU_VISIBLE_DEVICES=4 and " in found
+    assert "select different cards" in found
+
+
+def test_row_C16_two_variables_that_agree_are_no_mistake(write: Write) -> None:
+    said = "{XPU_VISIBLE_DEVICES: '4', CUDA_VISIBLE_DEVICES: '4'}"
+    assert settings_of(write, f"{{services: {{a: {{model: /m, env: {said}}}}}}}").services["a"].env
 
 
 def test_two_services_with_disjoint_cards_are_fine(write: Write) -> None:
@@ -279,3 +330,105 @@ def test_a_wrong_secret_is_not_shown(write: Write) -> None:
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_packages_are_versions_or_mappings(write: Write) -> None:
+    stack = settings_of(
+        write,
+        "{stack: {packages: {vllm: 0.19.0, torch: {version: 2.5.1+cu118, no_deps: yes}, xpu-smi: 1.10},"
+        " wheel_dir: /wheels, index_url: https://index.example/simple}}",
+    ).stack
+    assert {name: one.version for name, one in stack.packages.items()} == {
+        "vllm": "0.19.0",
+        "torch": "2.5.1+cu118",
+        "xpu-smi": "1.10",
+    }
+    assert [one.no_deps for one in stack.packages.values()] == [False, True, False]
+    assert stack.index_url == "https://index.example/simple"
+
+
+def test_an_index_with_a_password_is_a_secret(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEX", "https://reader:gr33n-door@index.example/simple")
+    settings = settings_of(write, "{stack: {index_url: {env: INDEX}}}")
+    redactor = Redactor()
+    settings.resolve_secrets(redactor)
+    assert isinstance(settings.stack.index_url, Secret)
+    assert redactor("asked gr33n-door") == f"asked {MASK}"
+    url = "https://reader:gr33n-door@index.example/simple"
+    (mistake,) = mistakes(write, f"{{stack: {{index_url: '{url}'}}}}")
+    assert "gr33n" not in mistake
+    assert "gr33n" not in masked_line(f"stack: {{index_url: '{url}', options: []}}")[0]
+    assert masked({"klops": {"stack": {"index_url": url}}}) == {"klops": {"stack": {"index_url": MASK}}}
+    plain = {"klops": {"stack": {"index_url": "https://index.example/simple"}}}
+    assert masked(plain) == plain
+    assert "a URL with a user or a password in it is a secret" in mistake
+    assert "{env: NAME}" in mistake
+
+
+def test_a_patch_names_a_file_beside_the_one_it_is_written_in(write: Write, tmp_path: Path) -> None:
+    patches = settings_of(
+        write,
+        "{stack: {patches: [{file: vllm/./a.py, copy: patches/a.py}, {file: /site/b.py, diff: /p/b.diff}]}}",
+    ).stack.patches
+    assert [(one.file, one.copy_from, one.diff) for one in patches] == [
+        ("vllm/a.py", str(tmp_path / "patches/a.py"), None),
+        ("/site/b.py", None, "/p/b.diff"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{source: {targets: [{}]}}", "klops.source.targets[0] is neither a root nor a package"),
+        ("{source: {targets: [{root: /a, package: b}]}}", "is both a root and a package"),
+        (
+            "{source: {targets: [{root: /a, carry: [x]}]}}",
+            "klops.source.targets[0].carry belongs to",
+        ),
+        ("{source: {targets: [{root: /var/lib/klops/a}]}}", "/var/lib/klops/a is within klops.root"),
+        ("{source: {targets: [{root: /opt/../app}]}}", "expected an absolute path, found '/opt/../app'"),
+        ("{source: {targets: [{root: //./}]}}", "expected a folder below /, found /"),
+        (
+            "{source: {targets: [{root: /a/b}, {root: //a/./b/}]}}",
+            "klops.source.targets[1]: /a/b is named twice",
+        ),
+        ("{source: {targets: [{package: a.b, path: src/b}]}}", "src/b can't be imported as a.b"),
+        ("{source: {targets: [{package: a}, {package: a}]}}", "klops.source.targets[1]: a is named twice"),
+        ("{source: {targets: [{package: a, path: ../a}]}}", "expected a path below the folder"),
+        ("{source: {targets: [{package: a-b}]}}", "expected a package's name"),
+        ("{source: {targets: [{root: /a/b}, {root: /a}]}}", "/a/b and /a are within each other"),
+        ("{source: {targets: [{package: a}, {package: a.b}]}}", "a and a.b are within each other"),
+        (
+            "{source: {targets: [{package: a_b}], build: {commands: [x], installs: [A-b]}}}",
+            "klops.source.build.installs names A-b, which is a target as well",
+        ),
+        ("{source: {ref: --output=x}}", "expected a commit, branch or tag"),
+        (
+            "{source: {targets: [{rot: /a}]}}",
+            "unknown setting klops.source.targets[0].rot (did you mean root?)",
+        ),
+        (
+            "{stack: {packages: {a: '>=1'}}}",
+            "klops.stack.packages.a.version: expected a version",
+        ),
+        ("{stack: {packages: {a: {no_deps: yes}}}}", "klops.stack.packages.a.version is needed"),
+        ("{stack: {packages: {a: {version: 1, deps: no}}}}", "unknown setting klops.stack.packages.a.deps"),
+        ("{stack: {packages: {a_b: 1, A-b: 2}}}", "a_b and A-b are one distribution"),
+        ("{stack: {patches: [{file: a.py}]}}", "klops.stack.patches[0] has neither copy nor diff"),
+        ("{stack: {patches: [{file: a.py, copy: b, diff: c}]}}", "klops.stack.patches[0] has both"),
+        ("{stack: {patches: [{file: a.py, coppy: b}]}}", "did you mean copy?"),
+        (
+            "{stack: {patches: [{file: a, copy: b}, {file: ./a, copy: c}]}}",
+            "klops.stack.patches[1]: a is named twice",
+        ),
+        ("{stack: {index_url: index.example}}", "expected a URL"),
+        (
+            "{stack: {options: ['--extra-index-url=https://ci:S3cret@index.example/simple']}}",
+            "klops.stack.options[0]: a URL with a user or a password in it is a secret",
+        ),
+        ("{generations: {rollback: always}}", "expected auto or never, found 'always'"),
+    ],
+)
+def test_what_source_and_stack_refuse(write: Write, written: str, said: str) -> None:
+    (mistake,) = mistakes(write, written)
+    assert said in mistake

@@ -17,6 +17,7 @@ from klops.playbook.options import RunOptions
 from klops.playbook.plays.fleet import by_host
 from klops.playbook.results import TaskResult
 from klops.playbook.tasks.host import Host
+from klops.playbook.tasks.locallooks import LocalLooks
 from klops.playbook.tasks.surroundings import PlayHosts, Surroundings
 from klops.playbook.tasks.taskrun import HostPlay
 from klops.remote.base import Remote
@@ -123,6 +124,7 @@ class Bench:
     redactor: Redactor = field(default_factory=Redactor)
     cancelled: threading.Event = field(default_factory=threading.Event)
     said: list[str] = field(default_factory=list)
+    looks: LocalLooks = field(default_factory=LocalLooks)
     _plays: dict[str, HostPlay] = field(default_factory=dict)
 
     def on(self, name: str = "h1") -> HostPlay:
@@ -138,6 +140,7 @@ class Bench:
                 lambda host, task, message, elapsed, percent: self.said.append(message),
                 self.fleet,
                 RunOptions(check=self.check),
+                self.looks,
             )
             everybody = self.fleet.names
             variables = {**self.fleet.inventory.get(name, {}), **self.variables}

@@ -135,9 +135,7 @@ class Lab:
     def play(self, text: str, **options: Any) -> Ran:
         """Run a playbook."""
 
-        def opened(
-            connection: Connection, *, become: bool | None = None, become_user: str | None = None
-        ) -> Remote:
+        def opened(connection: Connection, **_: Any) -> Remote:
             return self.wrap(self.host(connection.name))
 
         result = run(

@@ -112,6 +112,16 @@ def test_a_plan_that_moved_says_so(bench: Bench) -> None:
     )
 
 
+def test_a_plan_that_moved_says_so_in_one_line(bench: Bench) -> None:
+    command = f"/b (python3 {'--flag ' * 50})"
+    files = Files(bench, command)
+    files.spoils = {command: "spoiled"}
+    bench.run(keep("/a"), later := keep(command))
+    assert bench.run(later).warnings == (
+        "the plan moved after an earlier change: nothing to do became write /b ...",
+    )
+
+
 def test_what_waits_for_a_result_is_read_when_it_is_reached(bench: Bench) -> None:
     Files(bench, "/a", "/b", "/c")
     tasks = (

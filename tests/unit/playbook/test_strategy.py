@@ -77,6 +77,59 @@ def test_a_rescue_runs_on_the_host_that_failed_and_always_on_all(three: Lab) -> 
     assert ran.result.errors == {}
 
 
+def test_always_is_told_what_its_host_fails_with_and_may_put_another_error_in_its_place(three: Lab) -> None:
+    ran = three.tasks(
+        """\
+        - block:
+            - {name: f, fail: {msg: first}, when: inventory_hostname != 'h3'}
+          always:
+            - {name: w, debug: {msg: "{{ (klops_failed | default({'message': 'none'})).message }}"}}
+            - {name: g, fail: {msg: "{{ klops_failed.code }} again"}, when: inventory_hostname == 'h2'}
+        """
+    )
+    assert {host: ran.task(1, host).message for host in ("h1", "h2", "h3")} == {
+        "h1": "first",
+        "h2": "first",
+        "h3": "none",
+    }
+    # nothing of it is rescued, and what the host fails with is what failed last
+    assert recap(ran)["h1"] == "ok=1 failed=1 skipped=1"
+    assert {host: error.message for host, error in ran.result.errors.items()} == {
+        "h1": "first",
+        "h2": "task-failed again",
+    }
+
+
+def test_always_is_told_which_actions_may_have_changed_something(three: Lab) -> None:
+    three.host("h1").on("true", reply())
+    ran = three.tasks(
+        """\
+        - {name: a, debug: }
+        - block:
+            - {name: b, command: "true", when: inventory_hostname == 'h1'}
+            - {name: f, fail: }
+          always:
+            - {name: w, debug: {msg: "{{ klops_failed.action }} {{ klops_failed.applied | join(' ') }}"}}
+        """
+    )
+    assert ran.task(3, "h1").message == "fail command"
+    assert ran.task(3, "h2").message == "fail "
+
+
+def test_a_rescued_failure_is_not_what_a_host_fails_with(three: Lab) -> None:
+    ran = three.tasks(
+        """\
+        - block:
+            - {name: f, fail: }
+          rescue:
+            - {name: r, debug: }
+          always:
+            - {name: w, debug: {msg: "{{ klops_failed is defined }}"}}
+        """
+    )
+    assert ran.task(2).message == "false"
+
+
 def test_failures_in_rescue_and_always(three: Lab) -> None:
     ran = three.tasks(
         """\

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
+from klops.actions.base import Change, Context, Plan, Step
 from klops.playbook.model import LoopControl
 from klops.playbook.results import Status
+from klops.playbook.tasks.outcome import planned
 from klops.playbook.tasks.redaction import hidden
 from klops.remote.fake import reply
 from tests.unit.playbook.onehost import Bench, Fleet, task
@@ -25,6 +30,32 @@ def test_a_result_has_every_turn_of_its_loop_with_its_label() -> None:
     ]
     assert all((turn.error is not None) == (turn.status is Status.FAILED) for turn in result.items)
     assert hidden(result).items == ()
+
+
+@dataclass(frozen=True)
+class Promise(Step):
+    """A step that says beforehand what it only knows afterwards."""
+
+    def change(self) -> Change:
+        return Change("it may be much")
+
+    def carry_out(self, ctx: Context) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("added", "status", "told"),
+    [
+        ({"changed": True}, Status.CHANGED, ["it was little"]),
+        ({"changed": False}, Status.OK, []),
+        ({}, Status.CHANGED, ["it may be much"]),
+    ],
+)
+def test_what_was_changed_is_told_where_only_that_is_known(
+    added: dict[str, Any], status: Status, told: list[str]
+) -> None:
+    result = planned(Plan(steps=(Promise(),)), False, added=added, made=[Change("it was little")])
+    assert (result.status, [change.what for change in result.changes]) == (status, told)
 
 
 def test_a_result_says_where_a_delegated_task_ran() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from klops.errors import CommandTimeout, ConnectionLost, HostUnreachable, Interrupted, KlopsError
-from klops.remote.base import OnOutput
+from klops.remote.base import Given, OnOutput
 from klops.remote.container import ContainerRemote
 from klops.remote.fake import Answer, FakeRemote, reply
 
@@ -24,8 +24,9 @@ class Broken(FakeRemote):
         self.on("exec", ending)
 
     def stream(
-        self, argv: Any, *, on_stdout: OnOutput, on_stderr: OnOutput, stdin: bytes = b"", **_: Any
+        self, argv: Any, *, on_stdout: OnOutput, on_stderr: OnOutput, stdin: Given = b"", **_: Any
     ) -> int:
+        assert isinstance(stdin, bytes)
         found = re.search(rb"@@%s B [^']*' ([0-9a-f]{32})", stdin)
         assert found is not None
         on_stdout(b"\n@@" + found.group(1) + b" B 96 96 4711\n")

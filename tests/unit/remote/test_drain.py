@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from klops.remote.drain import BytesInput, CancelledError, drain
+from klops.remote.base import Given
+from klops.remote.drain import (
+    BytesInput,
+    CancelledError,
+    Input,
+    PiecesInput,
+    drain,
+    given,
+    listen,
+)
 
 
 class Taking:
@@ -38,7 +49,7 @@ class Taking:
         pass
 
 
-def serve(pipes: Taking, source: BytesInput, *, cancel_after: int | None = None) -> int:
+def serve(pipes: Taking, source: Input, *, cancel_after: int | None = None) -> int:
     def cancelled() -> bool:
         return cancel_after is not None and pipes.looks >= cancel_after
 
@@ -64,3 +75,59 @@ def test_what_is_cancelled_before_it_began_is_never_sent() -> None:
     with pytest.raises(CancelledError):
         serve(pipes, BytesInput(b"script"), cancel_after=0)
     assert pipes.got == b""
+
+
+@pytest.mark.parametrize(("left", "ended"), [(b"", True), (b"cut off", False)])
+def test_who_listens_sends_no_more_and_ends_only_input_that_is_whole(left: bytes, ended: bool) -> None:
+    pipes = Taking()
+    listen(pipes, BytesInput(left), lambda _: None, until=lambda: pipes.looks >= 2, seconds=20)
+    assert pipes.got == b""
+    assert pipes.ended is ended
+
+
+def test_who_listens_stops_when_the_time_is_over() -> None:
+    pipes = Taking()
+    listen(pipes, BytesInput(b"cut off"), lambda _: None, until=lambda: False, seconds=0)
+    assert not pipes.ended
+
+
+def test_pieces_are_made_one_at_a_time_when_the_command_takes_them() -> None:
+    made: list[bytes] = []
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"one ", b"", b"two ", b"three"):
+            assert pipes.got == b"".join(made)
+            made.append(piece)
+            yield piece
+
+    class Slow(Taking):
+        def send(self, data: memoryview) -> int:
+            self.looks += 1
+            return super().send(data[: self.looks % 3])
+
+    pipes = Slow()
+    assert serve(pipes, PiecesInput(pieces())) == 0
+    assert pipes.got == b"one two three"
+
+
+def test_a_piece_that_cannot_be_made_is_not_taken_for_the_end() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"begin"
+        raise OSError("the disk is gone")
+
+    pipes = Taking()
+    source = PiecesInput(pieces())
+    with pytest.raises(OSError, match="the disk is gone"):
+        serve(pipes, source)
+    listen(pipes, source, lambda _: None, until=lambda: pipes.looks >= 2, seconds=20)
+    assert (pipes.got, pipes.ended) == (b"begin", False)
+
+
+@pytest.mark.parametrize("stdin", [b"script", [b"scr", b"ipt"]])
+def test_what_is_given_may_be_kept_open(stdin: Given) -> None:
+    pipes = Taking()
+    source = given(stdin, keep=True)
+    assert source is not None
+    with pytest.raises(CancelledError):
+        serve(pipes, source, cancel_after=5)
+    assert (pipes.got, pipes.ended) == (b"script", False)

@@ -47,3 +47,10 @@ def test_files_connections_and_streams() -> None:
     seen: list[bytes] = []
     assert host.stream(["follow"], on_stdout=seen.append, on_stderr=seen.append) == 5
     assert seen == [b"out", b"err"]
+
+
+def test_pieces_of_input_are_taken_whole() -> None:
+    host = FakeRemote().on("take", lambda call: reply(call.stdin.upper()))
+    seen: list[bytes] = []
+    assert host.stream(["take"], on_stdout=seen.append, on_stderr=seen.append, stdin=iter([b"a", b"b"])) == 0
+    assert seen == [b"AB"]

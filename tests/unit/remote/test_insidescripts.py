@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ from typing import IO, Protocol, cast
 import psutil
 import pytest
 
-from klops.remote import insidescripts
+from klops.remote import insidescripts, whoami
 from klops.remote.insidescripts import PREPARE, TELL, guarded_command, launch_script
 from klops.remote.script import Opening, eval_first
 from tests.waiting import until
@@ -33,8 +34,8 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 class Running:
     """A guarded command under a shell, as docker exec starts it: session and pipes of its own."""
 
-    def __init__(self, shell: list[str], argv: list[str], given: bytes = b"") -> None:
-        text = guarded_command(argv, MARKER, len(given))
+    def __init__(self, shell: list[str], argv: list[str], given: bytes = b"", audit_log: str = "") -> None:
+        text = guarded_command(argv, MARKER, len(given), audit_log=audit_log)
         self.process = subprocess.Popen(
             [*shell, *eval_first(len(text))[1:]],
             stdin=subprocess.PIPE,
@@ -86,15 +87,15 @@ def _group(pid: int) -> int:
 class Started(Protocol):
     """Starts a command under the shell of the test."""
 
-    def __call__(self, *argv: str, given: bytes = b"") -> Running: ...
+    def __call__(self, *argv: str, given: bytes = b"", audit_log: str = "") -> Running: ...
 
 
 @pytest.fixture
 def run(shell: list[str]) -> Iterator[Started]:
     started: list[Running] = []
 
-    def start(*argv: str, given: bytes = b"") -> Running:
-        started.append(Running(shell, list(argv), given))
+    def start(*argv: str, given: bytes = b"", audit_log: str = "") -> Running:
+        started.append(Running(shell, list(argv), given, audit_log))
         return started[-1]
 
     yield start
@@ -141,6 +142,45 @@ def test_the_end_of_the_input_ends_the_command_and_its_children(
     assert len(command.group()) > 3
     command.stdin.close()
     until(lambda: not command.group(), timeout=20, what="the group is gone")
+
+
+def test_the_signals_to_a_command_whose_caller_has_gone_are_lines(
+    run: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insidescripts, "GRACE", 3)
+    log = tmp_path / "it's a log"
+    command = run("sh", "-c", "trap '' TERM; echo on; sleep 300; sleep 300", audit_log=str(log))
+    assert command.line() == b"on\n"
+    start = int(Path(f"/proc/{command.process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+    command.stdin.close()
+    until(lambda: not command.group(), timeout=20, what="the group is gone")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["signal"], line["outcome"]) for line in lines] == [
+        ("SIGTERM", "sent"),
+        ("SIGKILL", "sending"),
+    ]
+    for line in lines:
+        assert (line["event"], line["by"], line["who"]) == ("signal", "klops", whoami.user())
+        assert (line["pid"], line["start"]) == (command.process.pid, start)
+        assert line["group"] == command.process.pid
+        assert line["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        assert line["ns"] == Path("/proc/self/ns/pid").stat().st_ino
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("log", ["no/such/folder/log", "."])
+def test_a_log_that_can_t_be_written_keeps_nothing_from_its_end(
+    run: Started, tmp_path: Path, log: str
+) -> None:
+    command = run("sh", "-c", "echo on; sleep 300", audit_log=str(tmp_path / log))
+    assert command.line() == b"on\n"
+    command.stdin.close()
+    until(lambda: not command.group(), timeout=20, what="the group is gone")
+
+
+def test_a_command_that_ends_by_itself_leaves_no_line(run: Started, tmp_path: Path) -> None:
+    assert run("sh", "-c", "exit 3", audit_log=str(tmp_path / "log")).end()[0] == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_command_may_end_in_its_own_way_when_it_is_told_to(run: Started) -> None:

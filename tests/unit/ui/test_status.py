@@ -8,7 +8,15 @@ import pytest
 from klops.errors import HostUnreachable
 from klops.secret import Redactor
 from klops.ui.processes import processes_view
-from klops.ui.status import fleet_view, health_text, inside_line, ranges
+from klops.ui.status import (
+    fallback_line,
+    fleet_view,
+    health_note,
+    health_text,
+    inside_line,
+    kept_out_lines,
+    ranges,
+)
 from klops.ui.terminal import make_console
 
 STATUS: dict[str, Any] = {
@@ -89,15 +97,21 @@ def test_an_adopted_container_is_called_so_with_what_is_weaker_and_what_is_wrong
     ("node", "index", "told"),
     [
         ("/dev/xpu5", 6, ""),
-        ("/dev/xpu1", 6, "in the container: host 6 = container 6 (xpu1)"),
-        ("/dev/xpu5", 2, "in the container: host 6 = container 2 (xpu5)"),
+        ("/dev/xpu1", 6, "in the container: host 6 = container 6 = /dev/xpu5 (xpu1 there) = b6:00"),
+        ("/dev/xpu5", 2, "in the container: host 6 = container 2 = /dev/xpu5 = b6:00"),
         (None, None, ""),
     ],
 )
 def test_row_C16_both_numbers_of_a_card_stand_side_by_side(
     node: str | None, index: int | None, told: str
 ) -> None:
-    card = {"index": 6, "node": "/dev/xpu5", "container_node": node, "container_index": index}
+    card = {
+        "index": 6,
+        "node": "/dev/xpu5",
+        "bdf": "0000:b6:00",
+        "container_node": node,
+        "container_index": index,
+    }
     assert inside_line([card]) == told
 
 
@@ -111,6 +125,24 @@ def test_not_checked_is_never_healthy() -> None:
     assert health_text(None) == "-"
     assert health_text({"ok": None, "message": "not checked yet"}) == "not checked yet"
     assert health_text({"ok": False, "message": "401"}) == "401"
+
+
+@pytest.mark.parametrize(
+    ("health", "note"),
+    [
+        ({"ok": True, "message": "fine"}, ""),
+        ({"ok": True, "message": "fine", "live": True, "progress": "idle", "problem": None}, ""),
+        ({"ok": True, "message": "no /metrics", "live": None, "progress": "unknown"}, "no /metrics"),
+        ({"ok": True, "message": "4.9 s", "live": True, "progress": "moving", "problem": "P1"}, "4.9 s"),
+        ({"ok": False, "message": "stalled", "live": False, "progress": "stalled"}, ""),
+        (None, ""),
+    ],
+)
+def test_what_is_not_known_of_a_service_that_answers_is_said(health: Any, note: str) -> None:
+    assert health_note(health) == note
+    service = {**STATUS["services"]["chat"], "health": health}
+    text = text_of(fleet_view({"h": {**STATUS, "services": {"chat": service}}}, Redactor(), now=1125.0))
+    assert (f"chat: health: {note}" in text) is bool(note)
 
 
 def test_ranges_keep_the_order_of_ranks() -> None:
@@ -195,3 +227,68 @@ def test_drift_speaks_no_python() -> None:
         fleet_view({"h": {**STATUS, "container": {**STATUS["container"], "drift": drift}}}, Redactor())
     )
     assert "drift: image: have nothing, want b:1" in text
+
+
+def test_a_card_that_is_kept_out_of_service_is_told() -> None:
+    note = {"reason": "pid 22 can't be ended", "by": "supervisor, unit main", "at": 5.0, "kind": "unkillable"}
+    cards: list[dict[str, Any]] = [
+        {"index": 0, "quarantine": None},
+        {"index": 3, "quarantine": note},
+        {"index": 4},
+    ]
+    assert kept_out_lines(cards) == ["card 3 is kept out of service: pid 22 can't be ended"]
+
+
+def test_cards_that_fail_and_services_on_fewer_of_them_are_said_with_the_reason() -> None:
+    cards: list[dict[str, Any]] = [
+        {"index": 0, "node": "/dev/xpu0", "verdict": "pass", "age": 60.0, "stale": False},
+        {"index": 1, "node": "/dev/xpu1", "verdict": "fail", "reason": "hangs", "age": 7200.0, "stale": True},
+        {"index": 2, "node": "/dev/xpu2", "verdict": "unknown", "reason": "never tested", "age": None},
+        {"index": 3, "node": None, "verdict": "unknown", "reason": "not seen", "age": None, "missing": True},
+        {
+            "index": 4,
+            "node": "/dev/xpu4",
+            "verdict": "fail",
+            "reason": "said already",
+            "quarantine": {"kind": "hand", "reason": "ticket 4711"},
+        },
+    ]
+    text = "chat runs with TP=4 on cards 4, 5, 6, 7 instead of TP=8: card 1: hangs"
+    chat = {**STATUS["services"]["chat"], "fallback": {"tp": 4, "asked": 8, "text": text}, "note": "renamed"}
+    shown = text_of(
+        fleet_view({"h": {**STATUS, "cards": cards, "services": {"chat": chat}}}, Redactor(), now=1125.0)
+    )
+    lines = [line.strip() for line in shown.splitlines()]
+    assert "card 1: fail: hangs (2h00m ago, stale)" in lines
+    assert "card 3: unknown: not seen" in lines
+    assert "card 4 is kept out of service: ticket 4711" in lines
+    assert text in lines
+    assert "chat: renamed" in lines
+    assert not [line for line in lines if line.startswith(("card 0", "card 2", "card 4: "))]
+    assert not [line for line in lines if "counts no more" in line]
+
+
+def test_a_diagnosis_that_counts_no_more_is_said_once() -> None:
+    cards = [
+        {"index": n, "node": f"/dev/xpu{n}", "verdict": "pass", "age": 90000.0, "stale": True} for n in (0, 1)
+    ]
+    shown = text_of(fleet_view({"h": {**STATUS, "cards": cards}}, Redactor(), now=1125.0))
+    assert shown.count("the last diagnosis of these cards counts no more (25h00m ago, stale)") == 1
+
+
+def test_a_reason_that_stands_in_the_line_of_a_card_is_not_said_again() -> None:
+    cards: list[dict[str, Any]] = [
+        {"index": 0, "verdict": "fail", "reason": "hangs"},
+        {"index": 1, "verdict": "fail", "reason": "hangs", "quarantine": {"kind": "hand", "reason": "fan"}},
+        {"index": 2, "verdict": "pass"},
+    ]
+    text = "chat runs with TP=4 on cards 4, 5, 6, 7 instead of TP=8: card 0: hangs; card 1: fan"
+    out = [{"index": 0, "reason": "hangs"}, {"index": 1, "reason": "fan"}]
+    less: dict[str, Any] = {"tp": 4, "asked": 8, "out": out, "text": text}
+    unit: dict[str, Any] = {"cards": [4, 5, 6, 7], "fallback": less}
+    assert fallback_line("chat", unit, cards) == (
+        "chat runs with TP=4 on cards 4-7 instead of TP=8: without cards 0-1"
+    )
+    unsaid = {**unit, "fallback": {**less, "out": [*out, {"index": 2, "reason": "not in the container"}]}}
+    assert fallback_line("chat", unsaid, cards) == text
+    assert fallback_line("chat", {**unit, "fallback": {**less, "out": []}}, cards) == text

@@ -1,0 +1,43 @@
+"""Device numbers for the cards of a test.
+
+Who holds a card is told by its device number, all over the machine: two tests side by side whose cards had
+the same one would see each other's processes on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from klops.sim import cards, xpu_smi
+from klops.sim.layout import STATE
+from tests.waiting import until
+
+
+@contextmanager
+def card_numbers(folder: Path) -> Iterator[cards.Numbers]:
+    """Numbers that no other test and no rehearsal on this machine uses; needs root.
+
+    ``folder`` stands for the test. They are given back when no other process holds a node of them: one that
+    was killed does until it has ended. That somebody goes on holding one is an AssertionError.
+    """
+    (folder / STATE).write_text("{}")  # what a claim lasts as long as
+    numbers = cards.claim(folder)
+    try:
+        yield numbers
+    finally:
+        try:
+            until(lambda: not held(numbers), what=f"nobody holds cards of {numbers}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; who does: {held(numbers)}") from None
+        cards.release(folder)
+
+
+def held(numbers: cards.Numbers) -> list[int]:
+    """Pids of the other processes that have a node of these numbers open."""
+    minors = range(numbers.first, numbers.first + cards.CARDS + 1)
+    found = xpu_smi.holders().items()
+    return [
+        pid for (major, minor), pids in found if major == numbers.major and minor in minors for pid in pids
+    ]

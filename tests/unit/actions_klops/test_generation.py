@@ -1,0 +1,58 @@
+"""When what serves is noted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from klops.actions.base import Context
+from klops.remote.fake import FakeRemote, reply
+from tests.unit.actions_klops.generationsworld import World, generation, standing, told
+
+
+def test_what_serves_is_noted() -> None:
+    world = World(generation(1), now=standing("b"))
+    plan = world.note()
+    assert told(plan) == ["note what stands as a good generation"]
+    remote = FakeRemote()
+    remote.on("generation", reply('{"number": 2, "noted": true}'))
+    context = Context(remote, world.view(), lambda progress: None, lambda text: None)
+    assert plan.steps[0].carry_out(context) == {"generation": 2}
+    sent = json.loads(remote.log[0].stdin)
+    assert (sent["health"], sent["run"], sent["error"], sent["keep"]) == ("good", "run-1", "", 10)
+    assert "@" in sent["author"]
+
+
+def test_the_newest_good_one_is_not_noted_again() -> None:
+    world = World(generation(1), generation(2, health="bad"), now=standing(number=2, good=True))
+    plan = world.note()
+    assert (plan.steps, plan.message, plan.result) == ((), "generation 1 (release a)", {"generation": 1})
+
+
+def test_what_is_not_ready_does_not_serve() -> None:
+    world = World(now=standing())
+    world.main["state"] = "starting"
+    assert world.note().skipped == "not everything that is to run is ready: main"
+
+
+def test_what_a_run_stopped_and_never_came_to_start_again_is_to_run() -> None:
+    world = World(now=standing(units={}))
+    world.main.update({"state": "stopped", "desired": "stopped", "resumes": True})
+    assert world.note().skipped == "not everything that is to run is ready: main"
+
+
+def test_where_nothing_runs_nothing_is_noted_unless_nothing_is_to() -> None:
+    world = World(now=standing(units={}))
+    assert "nothing runs" in world.note().skipped
+    world.settings = world.settings.model_copy(update={"services": {}})
+    assert told(world.note()) == ["note what stands as a good generation"]
+    assert "nothing runs" in World(now=standing(None, units={})).note().skipped
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_an_agent_that_knows_no_generations(*, check: bool) -> None:
+    world = World(now=standing())
+    world.answer = {"error": {"code": "usage", "message": "verbs: ...", "hint": ""}}
+    plan = world.note(check=check)
+    assert (plan.failure is None, bool(plan.unknown)) == (check, check)

@@ -1,0 +1,205 @@
+"""Distributions and patches as they once stood, from what is saved on the host."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.agent.packages import wheels
+from tests.unit.agent.packages.world import World, patch_request, sha256
+
+NAMES = ("alpha", "beta")
+CORE = "alpha/core.py"
+
+
+@pytest.fixture
+def stocked(with_uv: World) -> World:
+    """alpha 1.0 is there before klops comes; wheels of alpha 2.0 and of beta."""
+    for number in (1, 2):
+        files = {
+            "alpha/__init__.py": f"V = {number}\n",
+            f"alpha/only{number}.py": "",
+            CORE: f"C = {number}\n",
+        }
+        wheels.wheel(with_uv.wheels, "alpha", f"{number}.0", files, scripts=[f"alpha{number} = alpha:main"])
+        if number == 1:
+            with_uv.put("alpha", "1.0", files)
+    wheels.wheel(with_uv.wheels, "beta", "1.0", {"beta/__init__.py": ""})
+    return with_uv
+
+
+def stands(world: World) -> dict[str, Any]:
+    """What a generation would have of the distributions."""
+    found = world.packages(NAMES)["installed"]
+    return {name: one and {key: one[key] for key in ("version", "record")} for name, one in found.items()}
+
+
+def upgrade(world: World) -> None:
+    both = [{"name": "alpha", "version": "2.0"}, {"name": "beta", "version": "1.0"}]
+    assert len(world.stack(*both).done["changed"]) == 2
+
+
+def patch(world: World, text: str) -> None:
+    assert world.run("patch", patch_request(CORE, text)).code == 0
+
+
+def test_back_and_forth_exactly_and_without_uv(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    first, tree = stands(stocked), stocked.tree()
+    upgrade(stocked)
+    patch(stocked, "C = 'two'\n")
+    second, other = stands(stocked), stocked.tree()
+    (stocked.bin / "uv").unlink()
+    del tree["bin/uv"], other["bin/uv"]
+
+    one, two = ({CORE: {"sha256": sha256(f"C = '{word}'\n")}} for word in ("one", "two"))
+    done = stocked.restore(first, one).done
+    assert [(row["name"], row["from"], row["to"]) for row in done["changed"]] == [
+        ("alpha", "2.0", "1.0"),
+        ("beta", "1.0", None),
+    ]
+    assert stocked.tree() == tree
+    assert stocked.restore(first, one).done == {"changed": [], "patches": [], "notes": []}
+    assert stocked.imported("alpha.core.C", "alpha.core") == "one"
+
+    stocked.restore(second, two)
+    assert stocked.tree() == other
+    assert stocked.imported("alpha.core.C", "alpha.core") == "two"
+    assert not stocked.run("patch", patch_request(CORE, "C = 'two'\n")).done["changed"]
+    stocked.restore(first, {})  # what was saved of a patched one is as it came
+    assert stocked.text(CORE) == "C = 1\n"
+    assert stocked.litter() == []
+
+
+def test_what_is_not_named_goes_back_to_before_klops(stocked: World) -> None:
+    before = stocked.tree()
+    upgrade(stocked)
+    patch(stocked, "C = 'two'\n")
+    stocked.restore({}, {})
+    assert stocked.tree() == before
+    assert stands(stocked)["beta"] is None
+
+
+def test_only_a_patch(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    patch(stocked, "C = 'more'\n")
+    assert stocked.restore({}, {CORE: {"sha256": sha256("C = 'one'\n")}}).done["patches"] == [CORE]
+    assert stocked.text(CORE) == "C = 'one'\n"
+    assert not stocked.run("patch", patch_request(CORE, "C = 'one'\n")).done["changed"]
+    assert stocked.restore({}, {}).done["patches"] == [CORE]
+    assert stocked.text(CORE) == "C = 1\n"
+    assert stocked.packages()["patches"] == []
+
+
+def test_a_file_changed_by_hand_is_not_lost(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    (stocked.site / CORE).write_text("C = 'hand'\n")
+    refused = stocked.restore({}, {CORE: {"sha256": sha256("C = 'one'\n")}})
+    assert refused.failed == "patch-foreign"
+    assert sha256("C = 'hand'\n") in refused.error["message"]
+    assert stocked.text(CORE) == "C = 'hand'\n"
+    stocked.stack({"name": "beta", "version": "1.0"})
+    before = stocked.tree()
+    beside_another = stocked.restore({"beta": None}, {CORE: {"sha256": sha256("C = 'one'\n")}})
+    assert beside_another.failed == "patch-foreign"
+    assert stocked.tree() == before
+
+
+def test_what_was_changed_by_hand_is_told_where_another_version_takes_its_place(stocked: World) -> None:
+    first = stands(stocked)
+    upgrade(stocked)
+    (stocked.site / CORE).write_text("C = 'hand'\n")
+    (note,) = stocked.restore(first, {}).done["notes"]
+    assert "files of alpha were changed by hand: " in note
+    archive = note.split()[-1]
+    assert b"C = 'hand'\n" in Path(archive).read_bytes()
+    assert stocked.restore(first, {}).done["notes"] == []
+
+
+def test_what_is_not_saved_is_named_and_nothing_changes(stocked: World) -> None:
+    first = stands(stocked)
+    upgrade(stocked)
+    before = stocked.tree()
+    wanted = {**first, "beta": {"version": "7.0", "record": "0" * 64}}
+    refused = stocked.restore(wanted, {CORE: {"sha256": "1" * 64}})
+    assert refused.failed == "not-saved"
+    assert f"beta 7.0, {CORE} with sha256 {'1' * 64}" in refused.error["message"]
+    assert stocked.tree() == before
+
+
+def test_a_spoiled_archive_is_not_used(stocked: World) -> None:
+    first = stands(stocked)
+    upgrade(stocked)
+    before = stocked.tree()
+    (archive,) = (stocked.root / "stack").glob("alpha-1.0-*.tar")
+    data = bytearray(archive.read_bytes())
+    data[600] ^= 1
+    archive.write_bytes(data)
+    refused = stocked.restore(first, {})
+    assert refused.failed == "not-saved"
+    assert str(archive) in refused.error["message"]
+    assert stocked.tree() == before
+
+
+def test_compiled_forms_of_another_version_are_not_used(stocked: World) -> None:
+    """Wheels give all their files one time, and both versions of this one have one size."""
+    first, file = stands(stocked), stocked.site / "alpha/__init__.py"
+    os.utime(file, (315532800, 315532800))
+    assert stocked.imported("alpha.V", "alpha") == "1"
+    upgrade(stocked)
+    os.utime(file, (315532800, 315532800))
+    assert stocked.imported("alpha.V", "alpha") == "2"
+    stocked.restore(first, {})
+    assert file.stat().st_mtime == 315532800
+    assert stocked.imported("alpha.V", "alpha") == "1"
+
+
+#: Of the 78 steps of a restore: its own notes, files that come, those that go, what is known afterwards.
+STEPS = (9, 36, 66, 76)
+OTHERS = [step for step in range(1, 79) if step not in STEPS]
+
+
+@pytest.mark.parametrize("step", [*STEPS, *(pytest.param(step, marks=pytest.mark.long) for step in OTHERS)])
+def test_killed_on_the_way(stocked: World, step: int) -> None:
+    """SIGKILL at a step of a restore, and at the same of the next: the third completes, either way."""
+    first, before = stands(stocked), stocked.tree()
+    upgrade(stocked)
+    patch(stocked, "C = 'two'\n")
+    second, after = stands(stocked), stocked.tree()
+    two = {CORE: {"sha256": sha256("C = 'two'\n")}}
+
+    assert killed_at(stocked, first, {}, step)
+    killed_at(stocked, second, two, step)
+    assert stocked.restore(second, two).code == 0
+    assert stocked.tree() == after
+    assert not stocked.run("patch", patch_request(CORE, "C = 'two'\n")).done["changed"]
+    assert stocked.litter() == []
+
+    killed_at(stocked, first, {}, step)
+    assert stocked.restore(first, {}).code == 0
+    assert stocked.tree() == before
+    assert stocked.litter() == []
+
+
+@pytest.mark.parametrize("step", [74, 75, 76, pytest.param(78, marks=pytest.mark.long)])
+def test_the_notes_fit_after_a_kill(stocked: World, step: int) -> None:
+    """Whichever verb comes next finds the file in a form that it knows: as it was, or as it shall be."""
+    first = stands(stocked)
+    upgrade(stocked)
+    patch(stocked, "C = 'two'\n")
+    assert killed_at(stocked, first, {}, step)
+    answer = stocked.run("patch", patch_request(CORE, "C = 'two'\n"))
+    assert answer.done["changed"] == (stands(stocked) == first)
+    assert stocked.packages()["patches"][0]["known"]["patched"] == sha256("C = 'two'\n")
+
+
+def killed_at(world: World, distributions: dict[str, Any], patches: dict[str, Any], step: int) -> bool:
+    """Whether a restore was killed, or had fewer steps."""
+    request = {"distributions": distributions, "patches": patches, "run": "r1"}
+    answer = world.run_killed("restore", request, ("replace", "unlink", "rmdir"), step)
+    assert answer.code in (0, -signal.SIGKILL), answer.output
+    return answer.code != 0

@@ -1,0 +1,430 @@
+"""A tree is offered, what lacks is sent, and lies there as its manifest says."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from klops.agent.errors import VerbError
+from klops.agent.releases import files, known, receive
+from klops.source.manifest import Release
+
+from .world import COMMITTED, File, Link, World, on_disk, package, reader, release_of, stream, tidy, writable
+
+TREE: dict[str, File | Link] = {
+    "run.sh": File(b"#!/bin/sh\n", executable=True),
+    "pkg/__init__.py": File(b""),
+    "pkg/a.py": File(b"a = 1\n"),
+    "pkg/deep/b.bin": File(bytes(range(256)) * 40),
+    "pkg/deep/same.bin": File(bytes(range(256)) * 40),
+    "same, to be run": File(bytes(range(256)) * 40, executable=True),
+    "empty": File(b""),
+    "to a": Link(b"pkg/a.py"),
+    "odd \udcff\n\\name": File(b"odd"),
+}
+
+
+def test_all_of_it_lies_there_read_only_with_the_time_of_its_commit(world: World) -> None:
+    told = world.offer(TREE)
+    # each content once: that of three files, and that of two which are empty
+    assert len(told["lacking"]) == 6
+    assert told["bytes"] == sum(release_of(TREE).entries[index].size for index in told["lacking"])
+    done = world.send(TREE)
+    assert done == {"name": release_of(TREE).name, "files": 6, "bytes": told["bytes"], "linked": 0}
+    folder = world.path(done["name"])
+    assert on_disk(folder) == TREE
+    files_of = [path.stat() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    # so that a change by hand is one change
+    assert len({status.st_ino for status in files_of}) == len(files_of)
+    modes = {path.stat().st_mode & 0o7777 for path in folder.rglob("*") if not path.is_symlink()}
+    assert modes == {0o444, 0o555}
+    assert folder.stat().st_mode & 0o7777 == 0o555
+    assert {path.lstat().st_mtime for path in [folder, *folder.rglob("*")]} == {COMMITTED}
+    assert known.load(world.places, done["name"]) == release_of(TREE)
+    assert world.litter() == []
+    assert world.damage(done["name"]) == []
+
+
+def test_what_is_there_is_neither_sent_nor_written_again(world: World) -> None:
+    name = world.send(TREE)["name"]
+    before = {path: path.lstat().st_ino for path in world.path(name).rglob("*")}
+    told = world.offer(TREE)
+    assert (told["lacking"], told["whole"]) == ([], True)
+    assert world.send(TREE, data=b"")["files"] == 0
+    assert {path: path.lstat().st_ino for path in world.path(name).rglob("*")} == before
+    assert world.litter() == []
+
+
+def test_another_release_shares_what_is_the_same(world: World) -> None:
+    first = world.send(TREE)["name"]
+    other = {**TREE, "pkg/a.py": File(b"a = 2\n"), "run.sh": File(b"#!/bin/sh\n", executable=False)}
+    told = world.offer(other)
+    assert [release_of(other).entries[index].path for index in told["lacking"]] == ["pkg/a.py"]
+    done = world.send(other)
+    assert on_disk(world.path(done["name"])) == other
+    assert on_disk(world.path(first)) == TREE
+    shared = {
+        path
+        for path in other
+        if not isinstance(other[path], Link)
+        and (world.path(first) / path).samefile(world.path(done["name"]) / path)
+    }
+    # one that has another mode can't be shared: that is one for all names of a file
+    assert shared == set(other) - {"pkg/a.py", "run.sh", "to a"}
+    assert done["linked"] == len(shared)
+    assert world.damage(first) == world.damage(done["name"]) == []
+
+
+def test_a_file_changed_by_hand_is_not_shared(world: World) -> None:
+    first = world.path(world.send(TREE)["name"])
+    writable(first / "pkg/a.py")
+    (first / "pkg/a.py").write_text("a = 3\n")
+    (first / "pkg/a.py").chmod(0o444)
+    other = {**TREE, "more": File(b"more")}
+    told = world.offer(other)
+    assert {release_of(other).entries[index].path for index in told["lacking"]} == {"more", "pkg/a.py"}
+    assert on_disk(world.path(world.send(other)["name"])) == other
+    assert (first / "pkg/a.py").read_text() == "a = 3\n"
+
+
+def test_a_file_changed_after_the_offer_is_not_shared_either(world: World) -> None:
+    first = world.path(world.send(TREE)["name"])
+    other = {**TREE, "more": File(b"more")}
+    release = release_of(other)
+    data = stream(release, world.offer(other)["lacking"], other)
+    writable(first / "pkg/a.py")
+    (first / "pkg/a.py").write_text("a = 3\n")
+    with pytest.raises(VerbError, match=r"pkg/a\.py was here when the release was offered") as caught:
+        receive.receive(world.places, release.name, reader(data), lambda _: True)
+    assert caught.value.code == "stale-offer"
+    assert not world.path(release.name).exists()
+    # the next run has it sent, and nothing else: the rest has arrived
+    told = world.offer(other)
+    assert {release.entries[index].path for index in told["lacking"]} == {"pkg/a.py"}
+    assert on_disk(world.path(world.send(other)["name"])) == other
+    assert world.litter() == []
+
+
+@pytest.mark.parametrize("refused", [files.UNABLE[2], files.UNABLE[-1]], ids=os.strerror)
+def test_where_no_link_can_be_made_it_is_a_copy(
+    world: World, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    first = world.send(TREE)["name"]
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(refused, os.strerror(refused))
+
+    monkeypatch.setattr(os, "link", refuse)
+    other = {**TREE, "more": File(b"more")}
+    done = world.send(other)
+    assert (done["files"], done["linked"]) == (1, 0)
+    assert on_disk(world.path(done["name"])) == other
+    assert not (world.path(first) / "pkg/a.py").samefile(world.path(done["name"]) / "pkg/a.py")
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_damaged_release_is_laid_down_anew_while_it_is_the_current_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    name = world.sync(TREE)
+    folder = world.path(name)
+    for path in ("pkg/a.py", "run.sh", "empty", "pkg/extra.py"):
+        writable(folder / path)
+    (folder / "pkg/a.py").write_text("a = 3\n")
+    (folder / "empty").unlink()
+    (folder / "pkg/extra.py").touch()
+    (folder / "pkg/__pycache__").mkdir()
+    (folder / "pkg/__pycache__/a.cpython-38.pyc").touch()
+    found = {one["path"]: one["problem"] for one in world.damage(name)}
+    assert found == {
+        "pkg/a.py": "changed",
+        "run.sh": "mode",
+        "empty": "missing",
+        "pkg/extra.py": "extra",
+    }
+    with (folder / "pkg/a.py").open() as running:
+        told = world.offer(TREE)
+        # of the empty ones another is there
+        assert [release_of(TREE).entries[index].path for index in told["lacking"]] == ["pkg/a.py"]
+        world.send(TREE)
+        assert running.read() == "a = 3\n"
+    assert world.damage(name) == []
+    assert on_disk(folder) == TREE
+    assert world.litter() == []
+    assert world.current == name
+
+
+def test_a_file_of_another_kind_is_damage(world: World) -> None:
+    folder = world.path(world.send(TREE)["name"])
+    writable(folder / "run.sh")
+    (folder / "run.sh").unlink()
+    os.mkfifo(folder / "run.sh")
+    (folder / "to a").unlink()
+    (folder / "to a").write_bytes(b"pkg/a.py")
+    (folder / "empty").unlink()
+    (folder / "empty").symlink_to("/etc/hostname")
+    found = {one["path"]: one["problem"] for one in world.damage(folder.name)}
+    assert found == dict.fromkeys(["run.sh", "to a", "empty"], "changed")
+    world.send(TREE)
+    assert on_disk(folder) == TREE
+
+
+def test_a_manifest_that_can_not_be_read_is_written_anew(world: World) -> None:
+    name = world.sync(TREE)
+    manifest = world.root / "releases" / (name + ".json")
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:-40])
+    assert not world.offer(TREE)["whole"]
+    world.send(TREE)
+    assert manifest.read_bytes() == whole
+    assert world.damage(name) == []
+
+
+# -- streams that are not as they should be
+
+
+def test_a_stream_cut_anywhere_leaves_what_runs_and_what_has_arrived(world: World, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    running = world.sync(package("old"))
+    other = {f"f{number}": File(bytes(dice.choices(range(256), k=700))) for number in range(40)}
+    release = release_of(other)
+    whole = stream(release, world.offer(other)["lacking"], other)
+    lacking = 40
+    for offset in sorted([0, len(whole) - 1, *(dice.randrange(len(whole)) for _ in range(30))]):
+        told = world.offer(other)
+        # it only becomes less
+        assert len(told["lacking"]) <= lacking
+        lacking = len(told["lacking"])
+        data = stream(release, told["lacking"], other)
+        with pytest.raises(VerbError) as caught:
+            receive.receive(
+                world.places, release.name, reader(data[: min(offset, len(data) - 1)]), lambda _: True
+            )
+        assert caught.value.code == "stream-cut"
+        assert world.current == running
+        assert not world.path(release.name).exists()
+        assert world.damage(running) == []
+    assert lacking < 40
+    done = world.send(other)
+    assert done["files"] == len(world.offer(other)["lacking"]) + lacking
+    assert on_disk(world.path(release.name)) == other
+    assert world.litter() == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda data: data + b"more", "stream-cut"),
+        (lambda data: gzip.compress(gzip.decompress(data) + b"x"), "stream-cut"),
+        (lambda data: gzip.compress(gzip.decompress(data)[:-1]), "stream-cut"),
+        (lambda data: data[:-1], "stream-cut"),
+        (lambda data: data[:-8] + bytes(8), "stream-cut"),
+        (lambda data: b"", "stream-cut"),
+        (lambda data: b"not compressed", "stream-cut"),
+        (lambda data: gzip.compress(bytes(len(gzip.decompress(data)))), "content-changed"),
+    ],
+    ids=["tail", "too much", "too little", "no end", "wrong end", "nothing", "plain", "other"],
+)
+def test_a_stream_that_is_not_what_was_offered_is_refused(world: World, spoil: Any, code: str) -> None:
+    release = release_of(TREE)
+    whole = stream(release, world.offer(TREE)["lacking"], TREE)
+    with pytest.raises(VerbError) as caught:
+        receive.receive(world.places, release.name, reader(spoil(whole)), lambda _: True)
+    assert caught.value.code == code
+    assert known.whole(world.places) == []
+    world.send(TREE)
+    assert world.damage(release.name) == []
+
+
+def test_more_than_nothing_where_nothing_lacks_is_refused(world: World) -> None:
+    world.send(TREE)
+    other = {"only": TREE["run.sh"]}
+    release = release_of(other)
+    assert world.offer(other)["lacking"] == []
+    with pytest.raises(VerbError, match="more than was offered"):
+        receive.receive(world.places, release.name, reader(gzip.compress(b"x")), lambda _: True)
+    assert (
+        receive.receive(world.places, release.name, reader(gzip.compress(b"")), lambda _: True)["linked"] == 1
+    )
+
+
+def test_one_byte_at_a_time_is_a_stream_too(world: World) -> None:
+    release = release_of(TREE)
+    data = stream(release, world.offer(TREE)["lacking"], TREE)
+    receive.receive(world.places, release.name, reader(data, most=1), lambda _: True)
+    assert on_disk(world.path(release.name)) == TREE
+
+
+def test_what_arrived_of_another_release_helps(world: World) -> None:
+    release = release_of(TREE)
+    data = stream(release, world.offer(TREE)["lacking"], TREE)
+    with pytest.raises(VerbError):
+        receive.receive(world.places, release.name, reader(data[:-1]), lambda _: True)
+    other = {**TREE, "more": File(b"more")}
+    assert [release_of(other).entries[index].path for index in world.offer(other)["lacking"]] == ["more"]
+    world.send(other)
+    assert on_disk(world.path(release_of(other).name)) == other
+    assert world.litter() == []
+
+
+def test_nobody_reads_any_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive, "_REPEAT", 0.0)
+    release = release_of(TREE)
+    data = stream(release, world.offer(TREE)["lacking"], TREE)
+    with pytest.raises(receive.Gone):
+        receive.receive(world.places, release.name, reader(data), lambda _: False)
+    world.send(TREE)
+    assert on_disk(world.path(release.name)) == TREE
+
+
+def test_progress_is_told_in_plain_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive, "_REPEAT", 0.0)
+    release, told = release_of(TREE), []
+    data = stream(release, world.offer(TREE)["lacking"], TREE)
+
+    def tell(value: Any) -> bool:
+        told.append(value)
+        return True
+
+    done = receive.receive(world.places, release.name, reader(data), tell)
+    assert [one["got"] for one in told] == sorted(one["got"] for one in told)
+    assert told[-1]["got"] == done["bytes"]
+
+
+# -- hostile manifests
+
+
+@pytest.mark.parametrize(
+    "path", ["../evil", "/etc/evil", "a/../../evil", "a//b", "./a", "a/.", "", "n" * 256, "nul\0"]
+)
+def test_a_path_that_leads_elsewhere_is_refused(world: World, path: str) -> None:
+    before = world.sync(TREE)
+    with pytest.raises(VerbError) as caught:
+        world.offer({"fine": File(b"fine"), path: File(b"evil")})
+    assert caught.value.code == "unsafe-path"
+    assert repr(path) in caught.value.message
+    assert world.litter() == []
+    assert world.current == before
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"l": b"/etc/passwd"},
+        {"l": b"../out"},
+        {"d/l": b"../../out"},
+        {"d/e": b"..", "x": b"d/e/../.."},
+        {"l": b""},
+    ],
+    ids=str,
+)
+def test_a_link_out_of_the_tree_is_refused(world: World, links: dict[str, bytes]) -> None:
+    before = world.sync(TREE)
+    hostile: dict[str, Any] = {**TREE, **{path: Link(target) for path, target in links.items()}}
+    with pytest.raises(VerbError) as caught:
+        world.send(hostile)
+    assert caught.value.code == "unsafe-path"
+    assert not world.path(release_of(hostile).name).exists()
+    assert world.litter() == []
+    assert world.current == before
+
+
+def test_a_file_below_a_link_is_refused(world: World) -> None:
+    with pytest.raises(VerbError, match="lies below a link"):
+        world.offer({"l": Link(b"."), "l/evil": File(b"evil")})
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "current", "targets", "a/b", ".hidden", "", "x.json", "c0ffeec0ffee-000000000000"]
+)
+def test_a_name_that_is_not_the_contents_is_refused(world: World, name: str) -> None:
+    release = release_of(TREE)._replace(name=name)
+    with pytest.raises(VerbError) as caught:
+        world_offer(world, release)
+    assert caught.value.code in ("bad-name", "damaged")
+    assert not (world.root / "releases").exists()
+
+
+def world_offer(world: World, release: Release) -> None:
+    """Offer a manifest as it is."""
+    from klops.agent.releases import offer
+
+    offer.offer(world.places, release.dumps())
+
+
+def test_a_manifest_of_a_newer_klops_is_not_guessed(world: World) -> None:
+    from klops.agent.releases import offer
+
+    data = release_of(TREE).dumps().replace(b'"schema": 1', b'"schema": 2', 1)
+    with pytest.raises(VerbError) as caught:
+        offer.offer(world.places, data)
+    assert caught.value.code == "newer-schema"
+    for spoiled in (b"", b"no json", release_of(TREE).dumps()[:-30]):
+        with pytest.raises(VerbError) as caught:
+            offer.offer(world.places, spoiled)
+        assert caught.value.code == "damaged"
+
+
+def test_only_what_was_offered_is_received(world: World) -> None:
+    with pytest.raises(VerbError) as caught:
+        receive.receive(world.places, release_of(TREE).name, reader(b""), lambda _: True)
+    assert caught.value.code == "no-offer"
+
+
+# -- any tree at all
+
+_NAMES = st.one_of(
+    st.sampled_from(["a", "b", "__pycache__", "x.py", "模型 说明", "-", " ", "a\nb", '"', "\\", "\udcff"]),
+    st.binary(min_size=1, max_size=12)
+    .filter(lambda raw: not set(raw) & {0, 47} and raw not in (b".", b".."))
+    .map(lambda raw: raw.decode("utf-8", "surrogateescape")),
+)
+_ENTRIES = st.one_of(
+    st.builds(File, st.binary(max_size=60), st.booleans()),
+    st.builds(File, st.sampled_from([b"", b"same", bytes(3000)]), st.booleans()),
+    st.builds(Link, st.sampled_from([b"a", b"nowhere", b"./b", b"x/../a"])),
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, File | Link]:
+    """Trees in which no entry lies below another."""
+    found: dict[str, File | Link] = {}
+    folders = set()
+    for parts in draw(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=12)):
+        path = "/".join(parts)
+        above = ["/".join(parts[:end]) for end in range(1, len(parts))]
+        if path in folders or path in found or any(one in found for one in above):
+            continue
+        folders.update(above)
+        found[path] = draw(_ENTRIES)
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(first=trees(), second=trees())
+def test_any_tree_lies_there_as_it_is_and_needs_nothing_the_second_time(
+    first: Any, second: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    world = World(tmp_path_factory.mktemp("world"))
+    for tree in (first, second):
+        done = world.send(tree)
+        assert on_disk(world.path(done["name"])) == tree
+        assert world.damage(done["name"]) == []
+        assert world.offer(tree)["lacking"] == []
+    # what the second shares has not changed the first
+    assert on_disk(world.path(release_of(first).name)) == first
+    assert world.damage(release_of(first).name) == []
+    assert world.litter() == []
+    tidy(world.root.parent)
