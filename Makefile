@@ -33,11 +33,12 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 test-fast: $(VENV)/.installed ## unit and case tests: seconds, no host
 	$(PYTEST) -m "not long" tests/unit tests/cases
 
-# two at a time, each file whole, in order: most of a host test is waiting
+# three at a time, each file whole, in order: most of a host test is waiting
 test: setup-tests check ## everything that must be green before a landing
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not long'
 
 test-long: setup-tests ## what CI can't hold: every Python version, the long tests
+	scripts/setup-host --tests --long
 	$(MAKE) test-versions
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m long; status=$$?; [ $$status -eq 5 ] || exit $$status
 
@@ -51,7 +52,8 @@ $(VENV)/peers/.installed: $(VENV)/.installed
 	$(VENV)/peers/bin/python -m pip install --quiet '.[oracle]' 'pyinfra>=3.10,<4'
 	touch $@
 
-bench: setup $(VENV)/peers/.installed ## printed figures, never a timed assertion; beside ansible-core and pyinfra
+bench: setup $(VENV)/peers/.installed ## printed figures, never a timed assertion; beside ansible-core, pyinfra and rsync
+	scripts/setup-host --bench
 	PEERS=$(VENV)/peers/bin/python $(BIN)/python -m tests.bench
 
 clean: ## what the targets above made in this folder
