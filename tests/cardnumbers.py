@@ -30,7 +30,8 @@ def card_numbers(folder: Path) -> Iterator[cards.Numbers]:
         try:
             until(lambda: not held(numbers), what=f"nobody holds cards of {numbers}")
         except AssertionError as error:
-            raise AssertionError(f"{error}; who does: {held(numbers)}") from None
+            who = {pid: _command(pid) for pid in held(numbers)}
+            raise AssertionError(f"{error}; who does: {who}") from None
         cards.release(folder)
 
 
@@ -41,3 +42,10 @@ def held(numbers: cards.Numbers) -> list[int]:
     return [
         pid for (major, minor), pids in found if major == numbers.major and minor in minors for pid in pids
     ]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError as error:
+        return str(error)

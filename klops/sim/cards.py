@@ -12,12 +12,13 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from klops.errors import UsageError
+from klops.sim import xpu_smi
 
 CARDS = 8
 #: smi index -> minor: unequal as on real hosts, where 1 -> 2, 4 -> 4 and 6 -> 5 was seen; within each four
@@ -55,16 +56,19 @@ MOST = len(_PAIRS)
 
 def free() -> int:
     """How many hosts more there are numbers for just now."""
-    return sum(not _taken(_claim_of(major, first)) for major, first in _PAIRS)
+    held = held_numbers()
+    return sum(not _taken(*pair) and not _in_use(*pair, held) for pair in _PAIRS)
 
 
 def claim(directory: Path) -> Numbers:
-    """A block of numbers that no other rehearsal on this machine uses; :class:`UsageError` when all are."""
+    """A block of numbers that no other rehearsal on this machine uses, and no process has open: it would be
+    taken for a holder of the cards. :class:`UsageError` when there is none."""
     with _alone():
+        held = held_numbers()
         for slot, (major, first) in enumerate(_PAIRS):
-            path = _claim_of(major, first)
-            if not _taken(path):  # one that is there is left by a rehearsal that is gone
-                path.write_text(str(directory), encoding="utf-8")
+            if not _taken(major, first) and not _in_use(major, first, held):
+                # one that is there is left by a rehearsal that is gone
+                _claim_of(major, first).write_text(str(directory), encoding="utf-8")
                 return Numbers(major, first, slot)
     raise no_room(0)
 
@@ -74,7 +78,8 @@ def no_room(left: int) -> UsageError:
     taken = f"all {MOST}" if not left else f"all but {left} of {MOST}"
     return UsageError(
         f"{taken} rehearsal hosts that fit on one machine are in use",
-        hint=f"{CLAIMS} names their folders: end those no longer needed with `klops demo --stop DIR`",
+        hint=f"{CLAIMS} names their folders: end those no longer needed with `klops demo --stop DIR`; "
+        "a console that a process has open (fuser /dev/tty*) is left to it",
     )
 
 
@@ -82,12 +87,22 @@ def _claim_of(major: int, first: int) -> Path:
     return CLAIMS / f"{major}-{first}"
 
 
-def _taken(path: Path) -> bool:
-    """Whether a claim is that of a rehearsal which still is there."""
+def _taken(major: int, first: int) -> bool:
+    """Whether a block is claimed by a rehearsal which still is there."""
     try:
-        return (Path(path.read_text(encoding="utf-8")) / "rehearsal.json").exists()
+        claim = _claim_of(major, first).read_text(encoding="utf-8")
     except FileNotFoundError:
         return False
+    return (Path(claim) / "rehearsal.json").exists()
+
+
+def held_numbers() -> Collection[tuple[int, int]]:
+    """Device numbers that some process of this machine has open."""
+    return xpu_smi.holders().keys()
+
+
+def _in_use(major: int, first: int, held: Collection[tuple[int, int]]) -> bool:
+    return any((major, minor) in held for minor in range(first, first + CARDS + 1))
 
 
 def release(directory: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from klops.sim import cards
 from klops.sim.cards import make_nodes
+from klops.sim.layout import STATE
 from tests.cardnumbers import card_numbers, held
 
 
@@ -22,3 +24,21 @@ def test_numbers_are_given_back_when_nobody_holds_them_any_more(tmp_path: Path) 
         assert held(numbers) == [holder.pid]
     assert held(numbers) == []
     assert holder.wait(10) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making device nodes needs root")
+def test_a_block_that_a_process_has_open_is_left_to_it(tmp_path: Path) -> None:
+    """As one that a killed rehearsal has left, or a console that somebody works at."""
+    (tmp_path / STATE).write_text("{}")
+    left = cards.claim(tmp_path)
+    make_nodes(tmp_path / "dev", left, {})
+    with (tmp_path / "dev" / "xpuctrl").open("rb", buffering=0) as node:
+        holder = subprocess.Popen(["sleep", "60"], stdin=node)
+    try:
+        cards.release(tmp_path)
+        other = cards.claim(tmp_path)
+        assert (other.major, other.first) != (left.major, left.first)
+    finally:
+        holder.kill()
+        holder.wait()
+        cards.release(tmp_path)

@@ -65,6 +65,7 @@ def test_blocks_of_numbers_are_given_out_once_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cards, "CLAIMS", tmp_path / "claims")
+    monkeypatch.setattr(cards, "held_numbers", tuple)  # those of tests beside this one
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.mkdir()
     (there / "rehearsal.json").touch()
@@ -85,6 +86,7 @@ def test_who_claims_numbers_at_the_same_moment_gets_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cards, "CLAIMS", tmp_path / "claims")
+    monkeypatch.setattr(cards, "held_numbers", tuple)  # those of tests beside this one
     folders = [tmp_path / str(number) for number in range(cards.MOST)]
     for folder in folders:
         folder.mkdir()
