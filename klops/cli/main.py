@@ -8,51 +8,54 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType, MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from klops import __version__
-from klops.cli import (
-    cards,
-    cron,
-    demo,
-    doctor,
-    hosts,
-    inside,
-    inventory,
-    lifecycle,
-    lock,
-    logs,
-    look,
-    play,
-    reap,
-    schema,
-    source,
-)
 from klops.cli.arguments import typed, usage_hint, verbosity, wants_json
 from klops.errors import Interrupted, KlopsError, UsageError
 from klops.secret import Redactor
 
+#: Commands in the order of the help page -> the module of this package that has them and their name there:
+#: of a function, or of a group of commands.
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "up": ("lifecycle", "up"),
+        "down": ("lifecycle", "down"),
+        "restart": ("lifecycle", "restart"),
+        "status": ("look", "status"),
+        "ps": ("look", "ps"),
+        "logs": ("logs", "logs"),
+        "exec": ("inside", "execute"),
+        "shell": ("inside", "shell"),
+        "sync": ("source", "sync"),
+        "releases": ("source", "releases"),
+        "rollback": ("source", "rollback"),
+        "reap": ("reap", "reap"),
+        "doctor": ("doctor", "doctor"),
+        "play": ("play", "play"),
+        "demo": ("demo", "demo"),
+        "schema": ("schema", "schema"),
+        "cards": ("cards", "app"),
+        "cron": ("cron", "app"),
+        "inventory": ("inventory", "app"),
+        "hosts": ("hosts", "app"),
+        "lock": ("lock", "app"),
+    }
+)
 #: Objects that are made between two searches for cycles: Python's own 700 cost a command a tenth of its time.
 _COLLECT_AFTER = 100_000
 #: Exit status of ``klops exec`` for klops' own failures, as in docker.
 EXEC_FAILED = 125
 #: What typer raises for a command line that it can't read: the common parent of its public errors.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-
-app = typer.Typer(
-    name="klops",
-    help="Bring 8-card Kunlunxin P800 hosts up to a healthy vLLM service, and keep them there.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 def _version(wanted: bool) -> None:
@@ -61,7 +64,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
@@ -70,31 +72,26 @@ def _root(
     pass
 
 
-app.command()(lifecycle.up)
-app.command()(lifecycle.down)
-app.command()(lifecycle.restart)
-app.command()(look.status)
-app.command()(look.ps)
-app.command()(logs.logs)
-app.command(name="exec", context_settings={"allow_interspersed_args": True})(inside.execute)
-app.command()(inside.shell)
-app.command()(source.sync)
-app.command()(source.releases)
-app.command()(source.rollback)
-app.command()(reap.reap)
-app.command()(doctor.doctor)
-app.add_typer(cards.app, name="cards")
-app.command()(play.play)
-app.add_typer(cron.app, name="cron")
-app.add_typer(inventory.app, name="inventory")
-app.add_typer(hosts.app, name="hosts")
-app.add_typer(lock.app, name="lock")
-app.command()(demo.demo)
-app.command()(schema.schema)
+def program(argv: Sequence[str] = ()) -> Any:
+    """The whole command, as click has it; for a line that begins with a command's name, that one alone.
 
-
-def program() -> Any:
-    """The whole command, as click has it."""
+    Reading the options of all commands would cost each of them as much as typer itself.
+    """
+    app = typer.Typer(
+        name="klops",
+        help="Bring 8-card Kunlunxin P800 hosts up to a healthy vLLM service, and keep them there.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+        module, attribute = COMMANDS[name]
+        found = getattr(importlib.import_module(f"klops.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     command = typer.main.get_command(app)
     _tidy(command, None)
     return command
@@ -144,7 +141,7 @@ def run(argv: Sequence[str]) -> int:
     own_failure = EXEC_FAILED if argv[:1] == ["exec"] else None
     try:
         with _signals():
-            status = program().main(list(argv), prog_name="klops", standalone_mode=False, obj=redactor)
+            status = program(argv).main(list(argv), prog_name="klops", standalone_mode=False, obj=redactor)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except KlopsError as error:

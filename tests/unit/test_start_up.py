@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import klops
-from klops.cli.main import run
+from klops.cli.main import COMMANDS, program, run
 
 HEAVY = ("fabric", "paramiko", "jinja2", "pydantic", "structlog", "ruamel", "tenacity", "psutil")
 PROGRAM = """
@@ -23,6 +23,7 @@ except SystemExit as done:
     assert done.code in (0, None), done.code
 import gc
 print("THRESHOLD", gc.get_threshold()[0])
+print("COMMANDS", *sorted(name for name in sys.modules if name.startswith("klops.cli.")))
 print("LOADED", *sorted({name.split(".")[0] for name in sys.modules}))
 """
 VERB = """
@@ -40,6 +41,23 @@ def test_help_loads_no_heavy_module(argv: list[str]) -> None:
     loaded = done.stdout.rpartition("LOADED")[2].split()
     assert "typer" in loaded
     assert not set(HEAVY) & set(loaded)
+
+
+def test_a_command_does_not_load_the_others() -> None:
+    argv = [sys.executable, "-c", PROGRAM, "sync", "--help"]
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    loaded = printed.rpartition("COMMANDS")[2].partition("LOADED")[0].split()
+    assert "klops.cli.source" in loaded
+    assert not {"klops.cli.lifecycle", "klops.cli.cards", "klops.cli.demo"} & set(loaded)
+
+
+def test_every_command_is_there_by_itself_as_among_all() -> None:
+    everything = program().commands
+    assert list(everything) == list(COMMANDS)
+    for name, command in everything.items():
+        alone = program([name, "--help"]).commands
+        assert list(alone) == [name]
+        assert alone[name].help == command.help
 
 
 def test_the_collector_waits_in_a_process_of_klops_own_only() -> None:
