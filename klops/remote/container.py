@@ -56,7 +56,7 @@ class ContainerRemote(Remote):
             return {}
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
-        text = insidescripts.guarded(script.batch_lines(scripts, marker), marker, 0, self.audit_log)
+        text = insidescripts.guarded(script.batch_lines([scripts], marker), marker, 0, self.audit_log)
         rc = self._frame("reads", marker, text, b"", out, err, timeout)
         try:
             answers = script.batch_replies(out.data, err.data, marker, len(scripts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import ClassVar
 
 from klops.commands import reapcalls, reaping
 from klops.commands.agent import PYTHON_FLAGS
@@ -49,6 +50,8 @@ class ReapRead(Read):
 
     Its reply is for :func:`klops.actions.own.reap.findings.read`.
     """
+
+    beside: ClassVar[bool] = True
 
     place: Place
     #: further options of the verb

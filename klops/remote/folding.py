@@ -1,11 +1,14 @@
-"""Reads of one agent that are asked together: a start of ``docker exec`` and Python for all of them. Pure.
+"""How the reads of one remote command are sent: those of one agent together, slow ones side by side. Pure.
 
-An agent that doesn't know the verb ``several``, or can't carry it out, is asked for each by itself in the
-same remote command.
+A start of ``docker exec`` and Python is for all that one agent is asked. An agent that doesn't know the verb
+``several``, or can't carry it out, is asked for each by itself in the same remote command.
+
+What is asked of containers has a lane of its own: meanwhile the host is read.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from collections.abc import Sequence
@@ -22,16 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Folded:
-    """``scripts`` to be sent in this order, and how replies are found in what they give."""
+    """Scripts to be sent, by lanes that run side by side, and how replies are found in what they give.
 
-    scripts: tuple[str, ...]
+    A script's index is its place among those of all lanes.
+    """
+
+    lanes: tuple[tuple[str, ...], ...]
     #: index of one that asks for several -> the scripts that it stands for
     together: dict[int, tuple[str, ...]]
     #: script of a read -> its index
     alone: dict[str, int]
 
     def replies(self, answers: Sequence[Reply]) -> dict[str, Reply]:
-        """By script of the read, from the answers to :attr:`scripts`."""
+        """By script of the read, from the answers to the scripts of all lanes."""
         found = {one: answers[index] for one, index in self.alone.items()}
         for index, several in self.together.items():
             if answers[index].ok:
@@ -42,24 +48,29 @@ class Folded:
 def fold(reads: Sequence[Read]) -> Folded:
     """What is sent for these reads, each distinct script once."""
     groups: dict[tuple[object, ...], dict[str, AgentRead]] = {}
+    first: list[Read] = []
+    beside: list[Read] = []
     for read in reads:
         if isinstance(read, AgentRead):
             where = (read.docker, read.container, read.python, read.agent)
             groups.setdefault(where, {})[read.script] = read
-    scripts: list[str] = []
+        else:
+            (beside if read.beside else first).append(read)
+    lanes = [tuple(script.distinct(first)), *((one,) for one in script.distinct(beside))]
+    alone = {one: index for index, one in enumerate(itertools.chain(*lanes))}
     together: dict[int, tuple[str, ...]] = {}
-    guards: dict[str, int] = {}
     for group in groups.values():
-        if len(group) > 1:
-            guards |= dict.fromkeys(group, len(scripts))
-            together[len(scripts)] = tuple(group)
-            scripts.append(_several(list(group.values())))
-    alone: dict[str, int] = {}
-    for one in script.distinct(reads):
-        alone[one] = len(scripts)
-        guard = f"[ {script.status_of(guards[one])} != 0 ] || exit 0\n" if one in guards else ""
-        scripts.append(guard + one)
-    return Folded(tuple(scripts), together, alone)
+        number = sum(map(len, lanes))
+        asked = tuple(group)
+        if len(asked) > 1:
+            together[number] = asked
+            guard = f"[ {script.status_of(number)} != 0 ] || exit 0\n"
+            lanes.append((_several(list(group.values())), *(guard + one for one in asked)))
+            number += 1
+        else:
+            lanes.append(asked)
+        alone |= {one: number + place for place, one in enumerate(asked)}
+    return Folded(tuple(lanes), together, alone)
 
 
 def _several(reads: Sequence[AgentRead]) -> str:

@@ -28,6 +28,8 @@ class Read(abc.ABC):
 
     #: True for what takes as long as there is to read, such as a digest: no time is too long for it
     slow: ClassVar[bool] = False
+    #: True for what keeps the others of its batch waiting so long that it is better carried out beside them
+    beside: ClassVar[bool] = False
 
     key: str
 

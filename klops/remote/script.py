@@ -110,28 +110,56 @@ def distinct(reads: Sequence[Read]) -> list[str]:
     return list(dict.fromkeys(read.script for read in reads))
 
 
-def batch_script(scripts: Sequence[str], marker: str) -> bytes:
+def batch_script(lanes: Sequence[Sequence[str]], marker: str) -> bytes:
     """The script that carries out reads, each in a subshell of its own with empty input."""
-    return framed(marker, batch_lines(scripts, marker) + "exit 0\n")
+    return framed(marker, batch_lines(lanes, marker) + "exit 0\n")
 
 
-def batch_lines(scripts: Sequence[str], marker: str) -> str:
-    """The lines of it.
+def batch_lines(lanes: Sequence[Sequence[str]], marker: str) -> str:
+    """The lines of it: reads of one lane one after the other, lanes side by side, their answers in order.
 
     Both streams go through dd, which makes large blocks of many small pieces: each piece would be a packet of
     its own on the wire, and packets are what a run over many hosts costs.
     """
     parts = [f"_h() {{ printf '\\n@@%s %s\\n' {marker} \"$*\"; }}\n"]
-    parts.append("exec 4>&1\n{ {\n")
-    for index, script in enumerate(scripts):
-        parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null\n")
-        parts.append(f"_r{index}=$?; _h E {index} $_r{index}; _h E {index} $_r{index} >&2\n")
+    parts.append(f"exec 4>&1\n{{ {{\n{_side_by_side([lane for lane in lanes if lane], 0)}")
     parts.append(f"}} 2>&3 3>&- 4>&- | {_BLOCKS} 2>/dev/null >&4; }} 3>&1 | {_BLOCKS} >&2 2>/dev/null\n")
     return "".join(parts)
 
 
+def _side_by_side(lanes: Sequence[Sequence[str]], number: int) -> str:
+    """Lines that say what the first lane says, and then what the others, begun with it, have said meanwhile.
+
+    Until it is their turn that waits in pipes, one for each stream, which take 64 KiB: a lane that says more
+    goes on then. The first lane's shell alone holds the writing end of 7, so the end of 8 is its end. No
+    script has any of these.
+    """
+    first, *others = lanes or [()]
+    if not others:
+        return _one_by_one(first, number)
+    then = "read -r _w <&8; exec cat 8<&-"
+    return (
+        "{ {\nexec 7>&1 >&5 2>&6 5>&- 6>&-\n"
+        f"{_one_by_one(first, number)}"
+        "} | {\nexec 8<&0 </dev/null\n"
+        "{ {\n"
+        f"{_side_by_side(others, number + len(first))}"
+        f"}} 2>&1 >&9 5>&- 6>&- 8<&- 9>&- | {{ {then} >&6 5>&- 6>&- 9>&-; }}; }} 9>&1 |\n"
+        f"{{ {then} >&5 5>&- 6>&-; }}\n"
+        "}; } 5>&1 6>&2\n"
+    )
+
+
+def _one_by_one(scripts: Sequence[str], number: int) -> str:
+    parts = []
+    for index, script in enumerate(scripts, number):
+        parts.append(f"_h S {index}; _h S {index} >&2\n(\n{script}\n) </dev/null 7>&-\n")
+        parts.append(f"_r{index}=$?; _h E {index} $_r{index}; _h E {index} $_r{index} >&2\n")
+    return "".join(parts)
+
+
 def status_of(index: int) -> str:
-    """How a later script of a batch names the exit status of an earlier one."""
+    """How a later script of a lane names the exit status of an earlier one. Numbers go on lane after lane."""
     return f"$_r{index}"
 
 

@@ -90,17 +90,19 @@ class ShellRemote(Remote):
             return {}
         folded = fold(reads)
         engine = next((read.engine for read in reads if read.engine), ())
-        replies = folded.replies(self._batch(folded.scripts, timeout, engine))
+        replies = folded.replies(self._batch(folded.lanes, timeout, engine))
         return {read.key: replies[read.script] for read in reads}
 
-    def _batch(self, scripts: Sequence[str], timeout: float | None, engine: Sequence[str]) -> list[Reply]:
+    def _batch(
+        self, lanes: Sequence[Sequence[str]], timeout: float | None, engine: Sequence[str]
+    ) -> list[Reply]:
         marker = secrets.token_hex(16)
         out, err = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
-        text = script.batch_script(scripts, marker)
+        text = script.batch_script(lanes, marker)
         watch = EngineWatch(self, engine, reading=True) if engine else None
         rc = self._frame("reads", marker, text, None, out, err, timeout, watch)
         try:
-            return script.batch_replies(out.data, err.data, marker, len(scripts))
+            return script.batch_replies(out.data, err.data, marker, sum(map(len, lanes)))
         except script.IncompleteError as e:
             if out.truncated or err.truncated:
                 raise CommandFailed(

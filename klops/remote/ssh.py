@@ -131,12 +131,14 @@ class SshRemote(ShellRemote):
             self._link.session_ended()
             raise
 
-    def _batch(self, scripts: Sequence[str], timeout: float | None, engine: Sequence[str]) -> list[Reply]:
+    def _batch(
+        self, lanes: Sequence[Sequence[str]], timeout: float | None, engine: Sequence[str]
+    ) -> list[Reply]:
         tried = 0
         while True:
             tried += 1
             try:
-                return super()._batch(scripts, timeout, engine)
+                return super()._batch(lanes, timeout, engine)
             except ConnectionLost:
                 # a read may be sent again; the next one makes a new connection, with pauses of its own
                 if tried >= READ_TRIES or self._cancelled:

@@ -57,8 +57,8 @@ def _recorded_batch(argv: Sequence[str]) -> bytes:
     sent: list[bytes] = []
     real = script.batch_script
 
-    def recording(scripts: list[str], marker: str) -> bytes:
-        sent.append(real(scripts, marker))
+    def recording(lanes: list[list[str]], marker: str) -> bytes:
+        sent.append(real(lanes, marker))
         return sent[-1]
 
     script.batch_script = recording  # type: ignore[assignment]

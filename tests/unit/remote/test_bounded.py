@@ -74,7 +74,7 @@ def test_the_reads_after_one_whose_end_nobody_can_bring_about_are_answered(tmp_p
     """A process out of reach, as one that sits in the driver is: it left the group, and holds what it got."""
     mark = tmp_path / "pid"
     stuck = Says(f"setsid sh -c 'echo $$ >{mark}; exec sleep 60'; true")
-    script = batch_script([BoundedRead("k", stuck, 1).script, "echo after"], "m")
+    script = batch_script([[BoundedRead("k", stuck, 1).script, "echo after"]], "m")
     done = subprocess.run(["sh"], input=script, capture_output=True, check=True, timeout=30)
     try:
         out, error = (text[text.index(b"\n@@m B") + 1 :] for text in (done.stdout, done.stderr))

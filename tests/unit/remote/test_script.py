@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,8 +23,10 @@ from klops.remote.script import (
     command_script,
     distinct,
     login_line,
+    status_of,
 )
 
+SHELLS = ["sh", "bash"]
 MARKER = "0123456789abcdef0123456789abcdef"
 MARK = f"\n@@{MARKER}".encode()
 
@@ -78,7 +83,17 @@ def test_identical_reads_are_sent_once() -> None:
     assert len(distinct(reads)) == 2
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+def carried_out(shell: str, *lanes: list[str]) -> list[Reply]:
+    """What a shell answers to a batch."""
+    script = batch_script(lanes, MARKER)
+    argv = [shell, "-c", 'eval "$(cat)"']
+    done = subprocess.run(argv, input=script, capture_output=True, check=True, timeout=60)
+    out, err = Opening(MARKER), Opening(MARKER)
+    count = sum(map(len, lanes))
+    return batch_replies(out.feed(done.stdout), err.feed(done.stderr), MARKER, count)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
     scripts = [
         "printf '\\0\\377'; exit 3",
@@ -87,11 +102,7 @@ def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
         "echo err >&2; false",
         CommandRead("c", ("test", "a b")).script,
     ]
-    done = subprocess.run(
-        [shell, "-c", 'eval "$(cat)"'], input=batch_script(scripts, MARKER), capture_output=True, check=True
-    )
-    out, err = Opening(MARKER), Opening(MARKER)
-    replies = batch_replies(out.feed(done.stdout), err.feed(done.stderr), MARKER, len(scripts))
+    replies = carried_out(shell, scripts)
     assert [r.rc for r in replies] == [3, 0, 0, 1, 0]
     assert replies[0].stdout == b"\0\xff"
     assert replies[1].stdout == b""
@@ -99,7 +110,60 @@ def test_a_batch_as_a_shell_runs_it(shell: str) -> None:
     assert replies[3].stderr == b"err\n"
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_lanes_run_side_by_side_and_answer_one_after_the_other(shell: str, tmp_path: Path) -> None:
+    for name in "ab":
+        os.mkfifo(tmp_path / name)
+    there, back = (shlex.quote(str(tmp_path / name)) for name in "ab")
+    replies = carried_out(
+        shell,
+        # each waits for the other, so one after the other they would never end
+        [f'read -r said <{there}; echo "$said"; echo no >&2; exit 4', f"echo answer >{back}; cat"],
+        [f'echo question >{there}; read -r said <{back}; echo "$said"; echo yes >&2', "exit 5"],
+    )
+    assert replies == [
+        Reply(4, b"question\n", b"no\n"),
+        Reply(0, b"", b""),
+        Reply(0, b"answer\n", b"yes\n"),
+        Reply(5, b"", b""),
+    ]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_lane_may_say_more_than_a_pipe_takes_while_it_is_not_its_turn(shell: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "full")
+    full = shlex.quote(str(tmp_path / "full"))
+    much = "head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2"
+    lanes = [f"read -r _ <{full}; {much}"], [f"echo >{full}; {much}"], [much, "echo end"]
+    replies = carried_out(shell, *lanes)
+    assert replies == [Reply(0, bytes(300000), bytes(200000))] * 3 + [Reply(0, b"end\n", b"")]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_has_no_stream_but_its_own_and_a_later_one_knows_how_the_earlier_ended(shell: str) -> None:
+    # the shell's own way of putting streams back has numbers from 10 on, which no command inherits
+    streams = "exec ls /proc/self/fd"
+    lanes = [streams, "exit 3"], [streams, "exit 4", f"echo {status_of(3)}"], [streams, "exit 6"]
+    replies = carried_out(shell, *lanes)
+    assert [reply.rc for reply in replies] == [0, 3, 0, 4, 0, 0, 6]
+    assert replies[4].stdout == b"4\n"
+    for reply in (replies[0], replies[2], replies[5]):
+        # the last one is that of the folder
+        assert reply.stdout.split()[:-1] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_script_leaves_running_keeps_no_lane_waiting(shell: str, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    stays = f"cat {shlex.quote(str(end))} >/dev/null 2>&1 & echo begun"
+    replies = carried_out(shell, [stays], [stays])
+    with end.open("w"):  # which waits for those who read it
+        pass
+    assert [reply.stdout for reply in replies] == [b"begun\n", b"begun\n"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_nothing_of_a_script_that_arrives_cut_off_is_run(shell: str) -> None:
     whole = command_script(["echo", "ran"], MARKER, env={"A": "b"})
     for size in range(len(whole)):
