@@ -5,7 +5,6 @@ No I/O here, so that the control side can use the very same functions.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, Dict, Mapping
 
@@ -21,12 +20,12 @@ def canonical(value: Any) -> str:
 def spec_digest(spec: Mapping[str, Any]) -> str:
     """sha256 (64 hex digits) over everything in a unit's specification but the key ``digest`` itself."""
     body: Dict[str, Any] = {key: value for key, value in spec.items() if key != "digest"}
-    return hashlib.sha256(canonical(body).encode("ascii")).hexdigest()
+    return _sha256(canonical(body))
 
 
 def secret_digest(salt: str, secrets: Mapping[str, str]) -> str:
     """sha256 over the salt (hex digits) and the secrets, to compare without sending them back."""
-    return hashlib.sha256((salt + canonical(dict(secrets))).encode("ascii")).hexdigest()
+    return _sha256(salt + canonical(dict(secrets)))
 
 
 def packages_digest(changed: Mapping[str, Any], patched: Mapping[str, Any]) -> str:
@@ -37,4 +36,10 @@ def packages_digest(changed: Mapping[str, Any], patched: Mapping[str, Any]) -> s
     """
     if not changed and not patched:
         return ""
-    return hashlib.sha256(canonical([changed, patched]).encode("ascii")).hexdigest()[:_DIGITS]
+    return _sha256(canonical([changed, patched]))[:_DIGITS]
+
+
+def _sha256(text: str) -> str:
+    import hashlib  # it loads OpenSSL, and a status mostly needs no digest
+
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Callable
 
 from klops.agent.errors import VerbError
 from klops.agent.options import Options, digest_of
@@ -25,9 +26,11 @@ def _run(options: Options, package: str) -> int:
     if verb == "compile":
         return 0
     if verb == "several":
-        from klops.agent.verbs import several
+        # loaded once, before each verb gets a process of its own
+        from klops.agent.verbs import dispatch, several
 
-        return several.run(options.values.get("--asked", "[]"), lambda argv: main(argv, package))
+        asked = options.values.get("--asked", "[]")
+        return several.run(asked, lambda argv: _told(lambda: dispatch.run(Options(argv), package)))
     if verb == "hold":
         from klops.agent.supervision.launcher import Launcher
 
@@ -37,15 +40,20 @@ def _run(options: Options, package: str) -> int:
 
         launcher, beside = options.values.get("--launcher", 0), "--beside" in options.flags
         return supervisor.main(options.root, digest_of(package), package, launcher, beside=beside)
-    from klops.agent.verbs import dispatch as verbs
+    from klops.agent.verbs import dispatch
 
-    return verbs.run(options, package)
+    return dispatch.run(options, package)
 
 
 def main(argv: list[str], package: str) -> int:
     """Run one verb; returns the exit status."""
+    return _told(lambda: _run(Options(argv), package))
+
+
+def _told(verb: Callable[[], int]) -> int:
+    """What a verb ends with; what goes wrong with it is told as a JSON object."""
     try:
-        return _run(Options(argv), package)
+        return verb()
     except VerbError as failure:
         import json
 

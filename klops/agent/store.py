@@ -32,6 +32,8 @@ class Paths:
         self.lock = self.run + "/supervisor.lock"
         self.audit = root + "/audit.jsonl"
         self.kept = root + "/kept.json"
+        #: notes on cards kept out of service
+        self.cards = root + "/cards.json"
         #: of diagnoses: who is at work, which ranks there are, and what these need meanwhile. None of these
         #: names is that of a unit's file.
         self.ranks_lock = self.run + "/xccl.lock"

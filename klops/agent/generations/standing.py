@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from klops.agent import store
-from klops.agent.units import ondisk, released, unit
+from klops.agent.units import released
 
 
 def now(root: str) -> dict[str, Any]:
@@ -50,8 +50,13 @@ def _about(root: str, name: str) -> dict[str, Any]:
 
 
 def _units(paths: store.Paths) -> dict[str, Any]:
-    found = {}
-    for name in paths.names():
+    found: dict[str, Any] = {}
+    names = paths.names()
+    if not names:
+        return found
+    from klops.agent.units import ondisk, unit
+
+    for name in names:
         spec, _ = ondisk.attempt(ondisk.spec, paths, name)
         record, _ = ondisk.attempt(ondisk.record, paths, name)
         if spec is not None and record is not None and record.desired == unit.RUNNING:

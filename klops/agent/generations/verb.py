@@ -7,10 +7,8 @@ import os
 import time
 from typing import Any
 
-from klops.agent.audit import Audit
 from klops.agent.errors import VerbError
 from klops.agent.generations import document, kept, standing
-from klops.agent.trouble import Troubles
 from klops.agent.units import released
 
 #: Characters of an error that are kept.
@@ -64,6 +62,9 @@ def note(root: str, text: str) -> dict[str, Any]:
     if made is None:
         before = document.newest(known, told["health"])
         return {"number": before["number"] if before is not None else None, "noted": False}
+    from klops.agent.audit import Audit
+    from klops.agent.trouble import Troubles
+
     # numbers of files that can't be read are taken, too
     made["number"] = max(int(made["number"]), 1 + max(kept.numbers(root), default=0))
     kept.write(root, made)

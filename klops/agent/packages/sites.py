@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
@@ -36,6 +35,8 @@ class Site(NamedTuple):
 
 def ask(python: str = sys.executable) -> Site:
     """The folders of an interpreter. Raises :class:`VerbError`."""
+    import subprocess  # it loads much, and most who know of sites ask for none
+
     argv = [python, "-I", "-B", "-c", _QUESTION]
     try:
         done = subprocess.run(

@@ -16,7 +16,7 @@ from klops.agent.errors import SYSTEM, VerbError, system_error
 from klops.agent.processes import devices, identity, procs, subreaper
 from klops.agent.processes.access import FRESH, Access
 from klops.agent.processes.procs import Process
-from klops.agent.supervision import control
+from klops.agent.supervision import serving
 from klops.agent.supervision.launcher import HAND_OVER, SECOND
 from klops.agent.trouble import Troubles, reason, say
 from klops.agent.units import quarantine, report, strays, unit
@@ -82,7 +82,7 @@ class Supervisor:
         self.units: dict[str, Managed] = {}
         self.broken: dict[str, VerbError] = {}
         self.strays: list[Process] = []
-        self.server = control.Server(paths.run, self.selector, self.answer)
+        self.server = serving.Server(paths.run, self.selector, self.answer)
 
     # -- waking up
 

@@ -21,7 +21,7 @@ _PATIENCE = 5.0
 
 def path(root: str) -> str:
     """Where the notes are."""
-    return f"{root}/cards.json"
+    return store.Paths(root).cards
 
 
 def _notes(root: str) -> list[Any]:

@@ -159,7 +159,7 @@ def _status(paths: store.Paths, package: str, age: float | None = None) -> dict[
         "access": known.get("access"),
         # dead children of a PID 1 that doesn't reap
         "defunct": _defunct(known),
-        "quarantine": _quarantine(paths.root),
+        "quarantine": _quarantine(paths),
         "release": released.told(paths.root),
         "packages": released.packages(paths.root),
     }
@@ -174,14 +174,14 @@ def _defunct(known: dict[str, Any]) -> dict[str, Any] | None:
     return zombies.seen()
 
 
-def _quarantine(root: str) -> list[dict[str, Any]] | None:
+def _quarantine(paths: store.Paths) -> list[dict[str, Any]] | None:
     """The notes on cards kept out of service that are in force; None when their file doesn't tell."""
+    if not os.path.exists(paths.cards):
+        return []
     from klops.agent.units import quarantine
 
-    if not os.path.exists(quarantine.path(root)):
-        return []
     try:
-        return quarantine.in_force(root)
+        return quarantine.in_force(paths.root)
     except VerbError:
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from typing import Any, Callable, NamedTuple
 
 from klops.agent.errors import VerbError
@@ -67,6 +66,8 @@ def _begin(argv: list[str], one: Callable[[list[str]], int]) -> _Child:
         sys.stdout.flush()
     except BaseException:
         # as Python ends with it
+        import traceback
+
         status = 1
         traceback.print_exc()
     finally:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from klops.agent.errors import VerbError
-from klops.agent.supervision import control
+from klops.agent.supervision import control, serving
 
 
 @pytest.fixture(params=[10, 200], ids=["short-path", "path-beyond-108-bytes"])
@@ -41,7 +41,7 @@ def server(run: str) -> Iterator[str]:
     selector = selectors.DefaultSelector()
     ends, end = os.pipe()
     selector.register(ends, selectors.EVENT_READ, None)
-    served = control.Server(run, selector, answer)
+    served = serving.Server(run, selector, answer)
 
     def serve() -> None:
         while True:
