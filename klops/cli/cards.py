@@ -56,8 +56,8 @@ def list_cards(hosts: HostsArgument, *, common: Common) -> None:
 
     session = open_session(common)
     names = session.select(hosts)
-    path, _origin = find("cards-list.yml")
-    result = run_quietly(session, path, limit=names)
+    path, origin = find("cards-list.yml")
+    result = run_quietly(session, path, origin, limit=names)
     values = told(result)
     shown = {
         name: values.get(name) or result.errors.get(name) or KlopsError("nothing was read", code="internal")

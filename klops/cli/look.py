@@ -21,8 +21,8 @@ def status(hosts: HostsArgument, *, common: Common) -> None:
 
     session = open_session(common)
     names = session.select(hosts)
-    path, _origin = find("status.yml")
-    result = run_quietly(session, path, limit=names)
+    path, origin = find("status.yml")
+    result = run_quietly(session, path, origin, limit=names)
     values = status_values(result)
     shown: dict[str, Any] = {
         name: result.errors.get(name) or values.get(name) or KlopsError("nothing was read", code="internal")

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from klops.cli.session import Session
+from klops.playbook.shipped import SHIPPED
 
 if TYPE_CHECKING:
     from klops.errors import KlopsError
     from klops.playbook.events import Sink
     from klops.playbook.plays.run import RunOptions
     from klops.playbook.results import RunResult
+    from klops.remote.ahead import Ahead
 
 
 def run_playbook(
@@ -30,59 +32,70 @@ def run_playbook(
 
     Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
     """
-    from klops.cli.arguments import masked, typed
-    from klops.inventory import default_sources
-    from klops.playbook.plays.run import RunOptions
-    from klops.remote.lock import LockOwner
-    from klops.ui.audit import AuditSink
-    from klops.ui.auditfile import AuditFile
-    from klops.ui.terminal import TerminalSink
+    with session.connecting(_sure(origin, limit)) as ahead:
+        from klops.cli.arguments import masked, typed
+        from klops.inventory import default_sources
+        from klops.playbook.plays.run import RunOptions
+        from klops.remote.lock import LockOwner
+        from klops.ui.audit import AuditSink
+        from klops.ui.auditfile import AuditFile
+        from klops.ui.terminal import TerminalSink
 
-    common = session.common
-    options = RunOptions(
-        limit=limit,
-        tags=tuple(tags),
-        skip_tags=tuple(skip_tags),
-        check=common.check,
-        diff=common.diff,
-        forks=common.forks,
-        extra_vars={**session.extra, **(extra or {})},
-        start_at_task=start_at_task,
-        verbosity=common.verbose,
-        inventory_sources=tuple(map(str, default_sources(common.inventory))),
-    )
-    sink = TerminalSink(
-        session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
-    )
-    who = LockOwner.here()
-    argv = masked(typed.get(), session.redactor)
-    noting = AuditSink(AuditFile(session.redactor), argv, who.who, who.origin)
-    try:
-        return _run(session, path, options, [sink, noting])
-    finally:
-        sink.close()
+        common = session.common
+        options = RunOptions(
+            limit=limit,
+            tags=tuple(tags),
+            skip_tags=tuple(skip_tags),
+            check=common.check,
+            diff=common.diff,
+            forks=common.forks,
+            extra_vars={**session.extra, **(extra or {})},
+            start_at_task=start_at_task,
+            verbosity=common.verbose,
+            inventory_sources=tuple(map(str, default_sources(common.inventory))),
+        )
+        sink = TerminalSink(
+            session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
+        )
+        who = LockOwner.here()
+        argv = masked(typed.get(), session.redactor)
+        noting = AuditSink(AuditFile(session.redactor), argv, who.who, who.origin)
+        try:
+            return _run(session, path, options, [sink, noting], ahead)
+        finally:
+            sink.close()
 
 
-def run_quietly(session: Session, path: Path, *, limit: Sequence[str]) -> RunResult:
+def run_quietly(session: Session, path: Path, origin: str, *, limit: Sequence[str]) -> RunResult:
     """Run a playbook that only looks: as a check, so that it can't write, and with nothing shown."""
-    from klops.playbook.plays.run import RunOptions
+    with session.connecting(_sure(origin, limit)) as ahead:
+        from klops.playbook.plays.run import RunOptions
 
-    options = RunOptions(limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra))
-    return _run(session, path, options, [])
+        options = RunOptions(
+            limit=limit, check=True, forks=session.common.forks, extra_vars=dict(session.extra)
+        )
+        return _run(session, path, options, [], ahead)
 
 
-def _run(session: Session, path: Path, options: RunOptions, sinks: list[Sink]) -> RunResult:
+def _sure(origin: str, limit: Sequence[str] | None) -> Sequence[str]:
+    """Hosts that are worked on whatever the playbook holds, and over connections as the inventory has them.
+
+    klops' own playbooks are about all hosts that a command names; of a user's nobody knows before it is read.
+    """
+    return limit or () if origin == SHIPPED else ()
+
+
+def _run(session: Session, path: Path, options: RunOptions, sinks: list[Sink], ahead: Ahead) -> RunResult:
     from klops.actions.catalog import catalog
     from klops.playbook.load.plays import load_playbook
     from klops.playbook.plays.run import run
-    from klops.remote.factory import open_remote
 
     return run(
         load_playbook(path, catalog()),
         session.inventory,
         options,
         sinks=sinks,
-        open_remote=open_remote,
+        open_remote=ahead.open_remote,
         redactor=session.redactor,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from klops.inventory.connection import Connection
     from klops.inventory.settings import Settings
     from klops.playbook.plays.hostrender import HostRenderers
+    from klops.remote.ahead import Ahead
     from klops.remote.base import Remote
     from klops.secret import Redactor
     from klops.ui.outlet import Outlet
@@ -78,7 +79,9 @@ class Session:
 
     def connection(self, host: str) -> Connection:
         """How to reach a host. The redactor knows its secrets from here on."""
-        connection = self.inventory.connection(host, extra=self.extra, render=self._renderer(host))
+        return self._learned(self.inventory.connection(host, extra=self.extra, render=self._renderer(host)))
+
+    def _learned(self, connection: Connection) -> Connection:
         for secret in connection.secrets:
             self.redactor.add(secret)
         return connection
@@ -109,6 +112,21 @@ class Session:
             self._working.remove(working)
             working.close()
             remote.close()
+
+    @contextmanager
+    def connecting(self, hosts: Sequence[str]) -> Iterator[Ahead]:
+        """Connections to the first of these hosts, on their way beside what is done until one is wanted."""
+        from klops.remote.ahead import Ahead
+
+        ahead = Ahead()
+        try:
+            for host in hosts[: self.common.forks]:
+                # a mistake is told by who comes to it, with all others; templates are left to it, too
+                with suppress(UsageError):
+                    ahead.begin(self._learned(self.inventory.connection(host, extra=self.extra)))
+            yield ahead
+        finally:
+            ahead.close()
 
     def each(self, hosts: Sequence[str], work: Callable[[str], T]) -> dict[str, T | KlopsError]:
         """``work(host)`` side by side; a host that fails has its error, the others go on.

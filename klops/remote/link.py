@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,11 @@ from klops.errors import AuthenticationFailed, ConnectionLost, HostUnreachable, 
 from klops.remote import hostkeys, openfiles
 from klops.remote.checkedkeys import CheckedKeys
 from klops.remote.hostkeys import HostKey
+from klops.remote.sshconfig import resolve
 from klops.remote.wire import Wire
 
 if TYPE_CHECKING:
+    from klops.inventory.connection import Connection
     from klops.remote.sshconfig import Target
     from klops.secret import Secret
 
@@ -77,9 +80,33 @@ class Link:
         self._opening = threading.Lock()
         self._room = threading.Condition()
         self._sessions = 0
+        #: the session that was begun before anybody asked for one
+        self._begun: Future[paramiko.Channel] | None = None
         self._connection: Any = None
         self._wire: Wire | None = None
         self.closed = False
+
+    @classmethod
+    def of(cls, connection: Connection) -> Link:
+        """The link for a connection of kind ssh; :class:`UsageError` for settings that can't be met."""
+        return cls(resolve(connection), password=connection.password, passphrase=connection.key_passphrase)
+
+    def begin(self) -> None:
+        """Connect and open a session beside what the caller does.
+
+        The first who asks for a session gets that one, or is told what went wrong.
+        """
+        begun: Future[paramiko.Channel] = Future()
+
+        def connect() -> None:
+            try:
+                begun.set_result(self._open_session(lambda: self.closed))
+            except BaseException as e:
+                begun.set_exception(e)
+
+        self._begun = begun
+        # klops may end meanwhile: it must not wait for a host that doesn't answer
+        threading.Thread(target=connect, name=f"{self.target.name}: connecting", daemon=True).start()
 
     def session(self, cancelled: Callable[[], bool] = lambda: False) -> paramiko.Channel:
         """A channel for one command, which has not run when this raises.
@@ -88,6 +115,17 @@ class Link:
         A host that opens no more sessions (MaxSessions) is asked again when one of ours has ended, until
         ``cancelled`` says that nobody wants it any more: :class:`Interrupted`.
         """
+        with self._room:
+            begun, self._begun = self._begun, None
+        if begun is not None:
+            channel = begun.result()
+            if not channel.closed:
+                return channel
+            # the connection died while nobody used it
+            self.session_ended()
+        return self._open_session(cancelled)
+
+    def _open_session(self, cancelled: Callable[[], bool]) -> paramiko.Channel:
         refused = 0
         reconnected = False
         while True:

@@ -17,7 +17,6 @@ from klops.remote.drain import LinkLostError
 from klops.remote.link import Link
 from klops.remote.script import login_line
 from klops.remote.shell import ShellRemote, title
-from klops.remote.sshconfig import resolve
 from klops.remote.terminal import TerminalInput, on_terminal, write_out
 
 if TYPE_CHECKING:
@@ -101,8 +100,7 @@ class SshRemote(ShellRemote):
     @classmethod
     def of(cls, connection: Connection, *, become: Become, audit_log: str = "") -> SshRemote:
         """The remote for a connection of kind ssh; :class:`UsageError` for settings that can't be met."""
-        link = Link(resolve(connection), password=connection.password, passphrase=connection.key_passphrase)
-        return cls(connection.name, link, become=become, audit_log=audit_log)
+        return cls(connection.name, Link.of(connection), become=become, audit_log=audit_log)
 
     @property
     def commands_run(self) -> int:  # type: ignore[override]  # shared with clones, so never assigned to

@@ -50,6 +50,11 @@ class Proxy:
         for sock in [*self._pairs, self._listener, self._wake, self._woken]:
             sock.close()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a connection is open just now."""
+        return bool(self._pairs)
+
     def cut(self) -> None:
         """Close all connections that are open now; returns when they are closed."""
         self._done.clear()

@@ -58,7 +58,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Ran:
         ran.checks.append(session.common.check)
         return ran.result(check=session.common.check)
 
-    def run_quietly(session: Session, path: Any, *, limit: Any) -> RunResult:
+    def run_quietly(session: Session, path: Any, _origin: str, *, limit: Any) -> RunResult:
         run_playbook(session, path, "", limit=limit)
         ran.checks[-1] = True
         return ran.result(check=True)
