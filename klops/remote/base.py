@@ -102,8 +102,8 @@ class Reply:
 Replies = Mapping[str, Reply]
 #: Called with each piece of output as it arrives.
 OnOutput = Callable[[bytes], None]
-#: Standard input of a command: all of it, or its pieces one after the other.
-Given: TypeAlias = bytes | Iterable[bytes]
+#: Standard input of a command: all of it, or its pieces one after the other. None among them: nothing as yet.
+Given: TypeAlias = bytes | Iterable[bytes | None]
 
 
 class Stream(Protocol):
@@ -166,7 +166,9 @@ class Remote(abc.ABC):
         """Run one command and hand over its output as it arrives; returns the exit status.
 
         ``stdin`` may be pieces that are made as they are taken, by this thread: each in a moment, as nothing
-        else is heard meanwhile. What making one raises ends the command, and is raised here. In a container
+        else is heard meanwhile. After None the next is asked for when the command has said something, or a
+        moment has passed: so what is given may be an answer to what is told. What making one raises ends the
+        command, and is raised here. In a container
         they go with ``keep_stdin`` only: there a command is told beforehand how much it gets.
 
         With ``keep_stdin`` its standard input stays open after ``stdin``, with nothing more on it, until it

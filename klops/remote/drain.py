@@ -80,25 +80,32 @@ class BytesInput:
 
 
 class PiecesInput:
-    """Standard input whose pieces are made when they are asked for: no more than one of them is held."""
+    """Standard input whose pieces are made when they are asked for: no more than one of them is held.
 
-    def __init__(self, pieces: Iterable[bytes], *, keep: bool = False) -> None:
+    A piece that is None isn't there yet: the next look asks again.
+    """
+
+    def __init__(self, pieces: Iterable[bytes | None], *, keep: bool = False) -> None:
         self._pieces = iter(pieces)
         self._rest: memoryview | None = memoryview(b"")
         self._keep = keep
 
     def peek(self) -> memoryview | None:
-        """The rest of a piece, or the next one; None after the last."""
+        """The rest of a piece, or the next one; nothing when it isn't there yet, None after the last."""
         while self._rest is not None and not len(self._rest):
             try:
-                piece = next(self._pieces, None)
+                piece = next(self._pieces)
+            except StopIteration:
+                if not self._keep:
+                    self._rest = None
+                break
             except BaseException:
                 # what is cut off must not look like the end
                 self._pieces, self._keep = iter(()), True
                 raise
-            if piece is None and self._keep:
+            if piece is None:
                 break
-            self._rest = None if piece is None else memoryview(piece)
+            self._rest = memoryview(piece)
         return self._rest
 
     def advance(self, count: int) -> None:

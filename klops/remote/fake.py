@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -127,12 +127,30 @@ class FakeRemote(Remote):
         timeout: float | None = None,
         keep_stdin: bool = False,
     ) -> int:
-        """By rules on the quoted argv; takes all input, then the whole output is handed over at once."""
+        """By rules on the quoted argv: takes all input, then the whole output is handed over at once.
+
+        Where there is no input as yet, what the rule answers to the input so far is handed over, and later
+        what it says more; when it says no more, nothing more is given to it.
+        """
         self._count()
-        taken = stdin if isinstance(stdin, bytes) else b"".join(stdin)
-        got = self._reply(Call("stream", shlex.join(argv), tuple(argv), taken, keep_stdin=keep_stdin))
-        if got.stdout:
-            on_stdout(got.stdout)
+        taken, heard = b"", 0
+        pieces: Iterator[bytes | None] = iter((stdin,) if isinstance(stdin, bytes) else stdin)
+
+        def call() -> Call:
+            return Call("stream", shlex.join(argv), tuple(argv), taken, keep_stdin=keep_stdin)
+
+        for piece in pieces:
+            if piece is not None:
+                taken += piece
+                continue
+            said = self._answer(call()).stdout
+            if len(said) == heard:
+                break
+            on_stdout(said[heard:])
+            heard = len(said)
+        got = self._reply(call())
+        if got.stdout[heard:]:
+            on_stdout(got.stdout[heard:])
         if got.stderr:
             on_stderr(got.stderr)
         return got.rc
@@ -213,6 +231,9 @@ class FakeRemote(Remote):
 
     def _reply(self, call: Call) -> Reply:
         self.log.append(call)
+        return self._answer(call)
+
+    def _answer(self, call: Call) -> Reply:
         answer = self._find(call)
         if answer is None:
             raise UnexpectedCallError(f"{self.name}: no rule for {call.kind}: {call.text}")

@@ -123,7 +123,38 @@ def test_a_piece_that_cannot_be_made_is_not_taken_for_the_end() -> None:
     assert (pipes.got, pipes.ended) == (b"begin", False)
 
 
-@pytest.mark.parametrize("stdin", [b"script", [b"scr", b"ipt"]])
+def test_what_is_not_there_yet_is_asked_for_when_the_command_has_spoken() -> None:
+    heard: list[bytes] = []
+    asked: list[int] = []
+
+    def pieces() -> Iterator[bytes | None]:
+        yield b"question "
+        while not heard:
+            asked.append(pipes.waits)
+            yield None
+        yield b"answer to " + b"".join(heard)
+
+    class Asking(Taking):
+        waits = 0
+
+        def take(self) -> tuple[bytes, bytes]:
+            return (b"lacking", b"") if self.waits == 3 and not heard else (b"", b"")
+
+        def wait(self, seconds: float, *, writing: bool) -> None:
+            # there is nothing to be written: only output ends the wait
+            assert (seconds > 0, writing) == (True, False)
+            self.waits += 1
+
+    pipes = Asking()
+    rc = drain(
+        pipes, PiecesInput(pieces()), heard.append, heard.append, deadline=lambda: None, cancelled=bool
+    )
+    assert (rc, pipes.got) == (0, b"question answer to lacking")
+    # once after each wait, not all the time
+    assert len(asked) <= pipes.waits + 1
+
+
+@pytest.mark.parametrize("stdin", [b"script", [b"scr", b"ipt"], [b"script", None, None]])
 def test_what_is_given_may_be_kept_open(stdin: Given) -> None:
     pipes = Taking()
     source = given(stdin, keep=True)

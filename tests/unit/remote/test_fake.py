@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from klops.errors import CommandFailed, HostUnreachable
+from klops.remote.fake import Call
 from klops.remote.reads import FileRead
 from klops.testing import FakeRemote, UnexpectedCallError, reply
 
@@ -54,3 +57,29 @@ def test_pieces_of_input_are_taken_whole() -> None:
     seen: list[bytes] = []
     assert host.stream(["take"], on_stdout=seen.append, on_stderr=seen.append, stdin=iter([b"a", b"b"])) == 0
     assert seen == [b"AB"]
+
+
+def test_input_may_be_an_answer_to_what_was_said() -> None:
+    def program(call: Call) -> str:
+        return {b"ask": "lacking\n", b"ask.": "lacking\n.done\n"}.get(call.stdin, "")
+
+    host, seen, waited = FakeRemote().on("send", program), list[bytes](), list[bytes]()
+
+    def pieces() -> Iterator[bytes | None]:
+        yield b"ask"
+        while not seen:
+            waited.append(b"")
+            yield None
+        yield b"."
+
+    assert host.stream(["send"], on_stdout=seen.append, on_stderr=seen.append, stdin=pieces()) == 0
+    assert (seen, len(waited)) == ([b"lacking\n", b".done\n"], 1)
+    (call,) = host.log
+    assert call.stdin == b"ask."
+
+
+def test_who_says_no_more_gets_no_more() -> None:
+    host, seen = FakeRemote().on("send", reply("refused", rc=1)), list[bytes]()
+    stdin = itertools.repeat(None)
+    assert host.stream(["send"], on_stdout=seen.append, on_stderr=seen.append, stdin=stdin) == 1
+    assert seen == [b"refused"]
