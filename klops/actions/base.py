@@ -55,6 +55,8 @@ class View:
     verbosity: int = 0
     #: the task is carried out on another host than ``host``
     delegated: bool = False
+    #: this run may have changed something where the task is carried out: what it reads is asked anew
+    changed: bool = False
     #: kind of folder ("files" or "templates") and a path as written -> file or folder of the control node;
     #: raises :class:`TaskFailed` when there is none
     find_local: Callable[[str, str], Path] = lambda kind, path: Path(path)

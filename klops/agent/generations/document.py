@@ -52,6 +52,20 @@ def next_one(known: Sequence[Generation], now: Generation, told: Mapping[str, An
     return {"number": number, **told, **now}
 
 
+def obstacle(now: Generation, units: Mapping[str, Mapping[str, Any]], *, services: bool) -> str:
+    """Why what stands ``now`` is nothing to go back to; "" where it serves.
+
+    ``units``: all by name, as a status has them; ``services``: some are to run.
+    """
+    waiting = [name for name in now["units"] if units.get(name, {}).get("state") != "ready"]
+    # that a run has stopped and never came to start again
+    waiting += [name for name, one in units.items() if one.get("resumes")]
+    if waiting:
+        return f"not everything that is to run is ready: {', '.join(waiting)}"
+    empty = not any(now[key] for key in ("release", "stack", "patches", "units"))
+    return "nothing runs that could be gone back to" if empty or (services and not now["units"]) else ""
+
+
 def superfluous(known: Sequence[Generation], keep: int) -> list[int]:
     """Numbers of those that may go: all but the ``keep`` newest and the newest good one."""
     numbers = sorted((int(one["number"]) for one in known), reverse=True)

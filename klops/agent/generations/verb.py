@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import Any, Callable, Mapping
 
 from klops.agent.errors import VerbError
 from klops.agent.generations import document, kept, standing
@@ -46,10 +46,16 @@ def _there(root: str, release: str | None) -> bool:
     return release is None or all(map(os.path.exists, (f"{folder}/{release}", f"{folder}/{release}.json")))
 
 
-def note(root: str, text: str) -> dict[str, Any]:
-    """Note what stands now as good or bad: ``{"number", "noted"}``; no new one for what was noted already."""
+def note(root: str, text: str, units: Callable[[], Mapping[str, Any]] = dict) -> dict[str, Any]:
+    """Note what stands now as good or bad: ``{"number", "noted", "obstacle", "faults"}``.
+
+    What was noted already is not noted again. With ``serving: {"services": bool}`` only what serves is, by
+    the ``units`` of a status; ``obstacle`` tells why it doesn't, and then there is no ``number``. ``faults``:
+    as for :func:`listed`.
+    """
     told = _request(text)
-    known, _ = kept.readable(root)
+    known, faults = kept.readable(root)
+    now = standing.now(root)
     value = {
         "time": round(time.time(), 3),
         "author": str(told.get("author") or ""),
@@ -58,10 +64,15 @@ def note(root: str, text: str) -> dict[str, Any]:
         "error": str(told.get("error") or "")[:_LONGEST],
         "of": told.get("of"),
     }
-    made = document.next_one(known, standing.now(root), value)
+    answer = {"number": None, "noted": False, "obstacle": "", "faults": faults}
+    made = document.next_one(known, now, value)
     if made is None:
         before = document.newest(known, told["health"])
-        return {"number": before["number"] if before is not None else None, "noted": False}
+        return {**answer, "number": before["number"] if before is not None else None}
+    if "serving" in told:
+        obstacle = document.obstacle(now, units(), services=bool(told["serving"].get("services")))
+        if obstacle:
+            return {**answer, "obstacle": obstacle}
     from klops.agent.audit import Audit
     from klops.agent.trouble import Troubles
 
@@ -71,7 +82,7 @@ def note(root: str, text: str) -> dict[str, Any]:
     audit = Audit(f"{root}/audit.jsonl", f"run {made['run']}", Troubles())
     audit.note("generation", "", number=made["number"], health=made["health"], release=made["release"])
     kept.prune(root, int(told.get("keep") or _KEEP))
-    return {"number": made["number"], "noted": True}
+    return {**answer, "number": made["number"], "noted": True}
 
 
 def _request(text: str) -> dict[str, Any]:
@@ -83,4 +94,6 @@ def _request(text: str) -> dict[str, Any]:
         raise VerbError("bad-request", "standard input is a JSON object with health: good or bad")
     if not isinstance(told.get("keep", _KEEP), int) or not isinstance(told.get("of", 0), (int, type(None))):
         raise VerbError("bad-request", "keep and of are numbers")
+    if not isinstance(told.get("serving", {}), dict):
+        raise VerbError("bad-request", "serving is a JSON object")
     return told

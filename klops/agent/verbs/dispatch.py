@@ -59,10 +59,11 @@ def _run(options: Options, package: str) -> int:
     if options.verb in ("generations", "generation"):
         from klops.agent.generations import verb as generations
 
-        listing = options.verb == "generations"
-        emit(
-            generations.listed(options.root) if listing else generations.note(options.root, sys.stdin.read())
-        )
+        if options.verb == "generations":
+            emit(generations.listed(options.root))
+        else:
+            paths = store.Paths(options.root)
+            emit(generations.note(options.root, sys.stdin.read(), lambda: _known(paths)["units"]))
         return 0
     if options.verb in RELEASES:
         return _releases(options)

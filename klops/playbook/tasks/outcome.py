@@ -88,7 +88,7 @@ def planned(
     """A plan that was applied (``added``: what its steps gave), or that is only looked at (``check``).
 
     Steps whose effect only shows afterwards have added whether something was ``changed``: then what they have
-    ``made`` counts, and not what was planned.
+    ``made`` counts, and not what was planned; or a ``skip_reason``, where there was nothing to do after all.
     """
     text = plan.message if message is None else message
     changes = plan.changes
@@ -96,6 +96,8 @@ def planned(
         status, text = Status.SKIPPED, text or plan.skipped
     elif check and plan.unknown:
         status, text = Status.UNKNOWN, text or plan.unknown
+    elif added and isinstance(added.get("skip_reason"), str):
+        status, text, changes = Status.SKIPPED, added["skip_reason"], ()
     else:
         told = added.get("changed") if added else None
         if isinstance(told, bool):

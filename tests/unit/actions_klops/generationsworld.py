@@ -65,17 +65,19 @@ class World:
         given["agent.generations"] = Reply(0, json.dumps(self.answer or listing).encode())
         return given
 
-    def view(self, *, check: bool = False) -> View:
+    def view(self, *, check: bool = False, changed: bool = False) -> View:
         """The view of a task."""
-        return View("h", self.settings, {}, str, check=check, run="run-1")
+        return View("h", self.settings, {}, str, check=check, run="run-1", changed=changed)
 
     def back(self, *, check: bool = False, **params: Any) -> Plan:
         """The plan of ``klops.rollback``."""
         return RollbackAction().plan(RollbackParams(**params), self.view(check=check), Seen(self.replies()))
 
-    def note(self, *, check: bool = False) -> Plan:
-        """The plan of ``klops.generation``."""
-        return GenerationAction().plan(GenerationParams(), self.view(check=check), Seen(self.replies()))
+    def note(self, *, check: bool = False, changed: bool = False) -> Plan:
+        """The plan of ``klops.generation``, from what it reads: nothing, or all that the host says."""
+        action, view = GenerationAction(), self.view(check=check, changed=changed)
+        reads = action.probe(GenerationParams(), view).reads
+        return action.plan(GenerationParams(), view, Seen(self.replies() if reads else {}))
 
 
 def told(plan: Plan) -> list[str]:

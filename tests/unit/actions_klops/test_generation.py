@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from klops.actions.base import Context
+from klops.actions.own.generation.action import GenerationAction
+from klops.playbook.results import Status, TaskResult
+from klops.playbook.tasks.outcome import planned
 from klops.remote.fake import FakeRemote, reply
 from tests.unit.actions_klops.generationsworld import World, generation, standing, told
 
@@ -22,6 +26,43 @@ def test_what_serves_is_noted() -> None:
     sent = json.loads(remote.log[0].stdin)
     assert (sent["health"], sent["run"], sent["error"], sent["keep"]) == ("good", "run-1", "", 10)
     assert "@" in sent["author"]
+
+
+def after_a_change(world: World, answer: dict[str, Any]) -> tuple[TaskResult, list[str], dict[str, Any]]:
+    """The result of a task whose run has changed something before, its warnings, and what was asked."""
+    plan = world.note(changed=True)
+    remote, warned = FakeRemote(), list[str]()
+    remote.on("generation", reply(json.dumps({"obstacle": "", "faults": [], "noted": False, **answer})))
+    added = GenerationAction().apply(
+        plan, Context(remote, world.view(), lambda progress: None, warned.append)
+    )
+    (command,) = remote.log
+    return planned(plan, check=False, added=added), warned, json.loads(command.stdin)
+
+
+def test_after_a_change_the_agent_looks_and_notes_in_one() -> None:
+    world = World(now=standing())
+    result, warned, sent = after_a_change(world, {"number": 2, "noted": True})
+    assert (result.status, result.values["generation"], warned) == (Status.CHANGED, 2, [])
+    assert (sent["serving"], sent["run"]) == ({"services": True}, "run-1")
+    assert [change.what for change in result.changes] == ["note what stands as a good generation"]
+
+
+def test_after_a_change_what_was_noted_before_is_no_change() -> None:
+    result, warned, _ = after_a_change(World(now=standing()), {"number": 1, "faults": ["7.json is none"]})
+    assert (result.status, result.values["generation"], result.changes) == (Status.OK, 1, ())
+    assert warned == ["7.json is none"]
+
+
+def test_after_a_change_what_does_not_serve_is_not_noted() -> None:
+    result, _, _ = after_a_change(World(now=standing()), {"number": None, "obstacle": "nothing runs"})
+    assert (result.status, result.message, result.changes) == (Status.SKIPPED, "nothing runs", ())
+    assert result.values["skipped"] is True
+
+
+def test_a_dry_run_notes_nothing_and_so_looks() -> None:
+    world = World(generation(1), now=standing(number=1, good=True))
+    assert world.note(check=True, changed=True).message == "generation 1 (release a)"
 
 
 def test_the_newest_good_one_is_not_noted_again() -> None:

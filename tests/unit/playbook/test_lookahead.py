@@ -55,6 +55,22 @@ class Write(Step):
         ctx.remote.put(self.text.encode(), self.path)
 
 
+class Blind(Keep):
+    """After a change the file is written unseen."""
+
+    name = "blind"
+
+    def probe(self, params: KeepParams, view: View) -> Probe:
+        """The file, as long as nothing was changed."""
+        return Probe() if view.changed else super().probe(params, view)
+
+    def plan(self, params: KeepParams, view: View, seen: Seen) -> Plan:
+        """Write it where it differs, or may."""
+        if view.changed:
+            return Plan((Write(params.path, params.text),))
+        return super().plan(params, view, seen)
+
+
 class Files:
     """Files of a fake host."""
 
@@ -101,6 +117,17 @@ def test_after_a_change_the_rest_is_read_in_one_command(bench: Bench) -> None:
     statuses = play(bench, *(keep(f"/f{n}") for n in range(10)))
     assert statuses == [Status.CHANGED if n == 3 else Status.OK for n in range(10)]
     assert bench.fleet.remote().commands_run == 3
+
+
+def test_what_needs_no_look_after_a_change_is_read_with_the_rest_before_one(bench: Bench) -> None:
+    Files(bench, "/a", "/b", on="h1")
+    blind = Task("blind", Blind(), {"path": "/b"}, HERE)
+    assert play(bench, keep("/a"), blind) == [Status.OK, Status.OK]
+    assert bench.fleet.remote().commands_run == 1
+    Files(bench, "/b", on="h2")
+    assert play(bench, keep("/a"), blind, on="h2") == [Status.CHANGED, Status.CHANGED]
+    assert [call.kind for call in bench.fleet.remote("h2").log] == ["read", "read", "put", "put"]
+    assert bench.fleet.remote("h2").commands_run == 3
 
 
 def test_a_plan_that_moved_says_so(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from klops.actions.base import Action, Change, Context, Params, Plan, Probe, See
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.agentverbs import answer
 from klops.actions.own.generation import look
+from klops.agent.generations import document
 from klops.errors import AgentError
 from klops.remote.lock import LockOwner
 
@@ -34,13 +35,15 @@ class Note(Step):
     error: str = ""
     #: the number of the one that was gone back to
     of: int | None = None
+    #: only if it serves, as the agent finds it then
+    serving: bool = False
 
     def change(self) -> Change:
         """What it counts as."""
         return Change(f"note what stands as a {self.health} generation")
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """The number that it has."""
+        """The number that it has; why it has none."""
         who = LockOwner.here()
         told = {
             "health": self.health,
@@ -49,11 +52,18 @@ class Note(Step):
             "error": self.error,
             "of": self.of,
             "keep": self.settings.generations.keep,
+            **({"serving": {"services": bool(self.settings.services)}} if self.serving else {}),
         }
         argv = hostreads.agent_argv(self.settings, "generation", stdin=True)
         done = ctx.remote.run(argv, stdin=json.dumps(told).encode(), check=False)
         said = answer(done, "the generation could not be noted")
-        return {"generation": said["number"]} if self.health == look.GOOD else {}
+        if not self.serving:
+            return {"generation": said["number"]} if self.health == look.GOOD else {}
+        for fault in said["faults"]:
+            ctx.warn(fault)
+        if said["obstacle"]:
+            return {"skip_reason": said["obstacle"]}
+        return {"generation": said["number"], "changed": said["noted"]}
 
 
 class GenerationAction(Action[GenerationParams]):
@@ -64,12 +74,16 @@ class GenerationAction(Action[GenerationParams]):
     follows: ClassVar[bool] = True
 
     def probe(self, params: GenerationParams, view: View) -> Probe:
-        """The agent: units, and generations."""
+        """The agent: units, and generations. After a change it judges itself what it is to note."""
+        if _judged_there(view):
+            return Probe()
         return Probe(reads=(*hostreads.host(view.settings), look.read(view.settings)))
 
     def plan(self, params: GenerationParams, view: View, seen: Seen) -> Plan:
         """One step, or none when the newest good generation is what stands."""
         settings = view.settings
+        if _judged_there(view):
+            return Plan(steps=(Note(settings, view.run, serving=True),))
         host = hostview.look(seen.replies, settings)
         trouble = host.trouble()
         if trouble is not None:
@@ -85,11 +99,12 @@ class GenerationAction(Action[GenerationParams]):
             return Plan(
                 message=look.title(good), result={"generation": good["number"]}, warnings=found.faults
             )
-        waiting = [name for name in found.now["units"] if host.units.get(name, {}).get("state") != "ready"]
-        # that a run has stopped and never came to start again
-        waiting += [name for name, unit in host.units.items() if unit.get("resumes")]
-        if waiting:
-            return Plan(skipped=f"not everything that is to run is ready: {', '.join(waiting)}")
-        if found.empty or (settings.services and not found.now["units"]):
-            return Plan(skipped="nothing runs that could be gone back to")
+        obstacle = document.obstacle(found.now, host.units, services=bool(settings.services))
+        if obstacle:
+            return Plan(skipped=obstacle)
         return Plan(steps=(Note(settings, view.run),), warnings=found.faults)
+
+
+def _judged_there(view: View) -> bool:
+    """Whether the agent looks and notes in one: a look of our own would be a remote command more."""
+    return view.changed and not view.check

@@ -66,11 +66,6 @@ class Generations:
                 return one
         return None
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing stands that could be gone back to."""
-        return not any(self.now[key] for key in ("release", "stack", "patches", "units"))
-
 
 def look(replies: Replies) -> Generations | None:
     """None when the agent doesn't tell: there is none, or it is one of an older klops."""

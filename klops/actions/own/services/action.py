@@ -66,13 +66,14 @@ class ServicesAction(Action[ServicesParams]):
     def probe(self, params: ServicesParams, view: View) -> Probe:
         """Container, agent and cards; the units' files for a diff, and for when the agent can't be asked."""
         settings = view.settings
+        if _nothing_to_renew(params, settings):
+            return Probe()
         reads = [
             *hostreads.host(settings),
         ]
         if params.state == "stopped":
             reads += stop_reads(settings)
-        elif params.state != "renewed" or settings.services:
-            # what isn't in the settings is never renewed, and so needs no look at cards
+        else:
             reads += [hostreads.pids(settings), hostreads.device_links(settings), *hostreads.cards(settings)]
             reads += [*hostreads.quarantine(settings), *choosing.reads(settings)]
             for name in settings.services:
@@ -85,6 +86,8 @@ class ServicesAction(Action[ServicesParams]):
     def plan(self, params: ServicesParams, view: View, seen: Seen) -> Plan:
         """Stops and removals first, then starts, then one wait for each."""
         settings = view.settings
+        if _nothing_to_renew(params, settings):
+            return Plan(message="no service is to run")
         host = hostview.look(seen.replies, settings)
         trouble = host.trouble()
         if trouble is not None:
@@ -111,6 +114,11 @@ class ServicesAction(Action[ServicesParams]):
             # for services that are to run klops.container has seen to it
             return replace(plan, steps=(Supervise(settings), *plan.steps))
         return plan
+
+
+def _nothing_to_renew(params: ServicesParams, settings: Settings) -> bool:
+    """Whether the host needs no look: what isn't in the settings is never renewed."""
+    return params.state == "renewed" and params.names is None and not settings.services
 
 
 def _absent(host: hostview.HostView, params: ServicesParams, check: bool, name: str) -> KlopsError | None:

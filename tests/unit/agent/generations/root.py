@@ -20,6 +20,8 @@ class Root:
         self.folder = folder
         self.paths = store.Paths(str(folder))
         self.paths.make()
+        #: as a status has them
+        self.units: dict[str, Any] = {}
 
     def release(self, name: str) -> None:
         """Lay a release down, and make it current."""
@@ -45,7 +47,7 @@ class Root:
     def note(self, health: str = "good", **more: Any) -> dict[str, Any]:
         """Note what stands."""
         told = {"health": health, "author": "ops@desk", "run": "r1", "error": "", **more}
-        return verb.note(str(self.folder), json.dumps(told))
+        return verb.note(str(self.folder), json.dumps(told), lambda: self.units)
 
     def listed(self) -> dict[str, Any]:
         """The listing."""

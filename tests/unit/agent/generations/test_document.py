@@ -84,6 +84,25 @@ def test_what_stands_is_the_newest_that_is_the_same() -> None:
     assert document.present(known, standing(release="z")) is None
 
 
+@pytest.mark.parametrize(
+    ("now", "units", "services", "obstacle"),
+    [
+        (standing(), {"llm": {"state": "ready"}}, True, ""),
+        (standing(), {"llm": {"state": "ready"}, "old": {"state": "stopped"}}, True, ""),
+        (standing(), {}, True, "not everything that is to run is ready: llm"),
+        (standing(units={}), {"a": {"state": "stopped", "resumes": True}}, True, "not everything"),
+        # stopped by hand, or not begun yet
+        (standing(units={}), {}, True, "nothing runs that could be gone back to"),
+        (standing(units={}), {}, False, ""),
+        (standing(None, units={}), {}, False, "nothing runs"),
+    ],
+)
+def test_what_serves(now: dict[str, Any], units: dict[str, Any], services: bool, obstacle: str) -> None:
+    found = document.obstacle(now, units, services=services)
+    assert found.startswith(obstacle)
+    assert bool(found) == bool(obstacle)
+
+
 def test_the_newest_good_one_stays_whatever_came_after_it() -> None:
     known = [generation(1), generation(2), *(generation(number, "bad") for number in range(3, 8))]
     assert document.superfluous(known, 3) == [4, 3, 1]

@@ -29,8 +29,8 @@ def root(tmp_path: Path) -> Root:
 
 def test_what_stands_is_noted_once(root: Root) -> None:
     assert root.listed()["now"]["number"] is None
-    assert root.note() == {"number": 1, "noted": True}
-    assert root.note() == {"number": 1, "noted": False}
+    assert root.note() == {"number": 1, "noted": True, "obstacle": "", "faults": []}
+    assert root.note() == {"number": 1, "noted": False, "obstacle": "", "faults": []}
     listed = root.listed()
     (one,) = listed["generations"]
     assert (one["release"], one["commit"], one["ref"]) == ("aaa-1", "commit of aaa-1", "main")
@@ -93,12 +93,27 @@ def test_old_ones_go(root: Root) -> None:
     assert root.note(keep=2)["number"] == 6
 
 
+def test_only_what_serves_is_noted_where_that_is_asked_for(root: Root) -> None:
+    root.units = {"llm": {"state": "starting"}}
+    said = root.note(serving={"services": True})
+    assert said["obstacle"] == "not everything that is to run is ready: llm"
+    assert (said["number"], said["noted"], kept.numbers(str(root.folder))) == (None, False, [])
+    root.units = {"llm": {"state": "ready"}}
+    assert root.note(serving={"services": True})["number"] == 1
+    # what has served is no news, whatever it does just now
+    root.units = {}
+    assert root.note(serving={"services": True})["number"] == 1
+    root.release("bbb-2")
+    assert root.note()["number"] == 2
+
+
 def test_a_damaged_one_is_told_and_its_number_stays_taken(root: Root) -> None:
     root.note()
     (root.folder / "generations" / "7.json").write_text('{"schema": 1, "number": 7}')
     listed = root.listed()
     assert [one["number"] for one in listed["generations"]] == [1]
     assert "7.json is no generation" in listed["faults"][0]
+    assert root.note()["faults"] == listed["faults"]
     root.unit(digest="other")
     assert root.note()["number"] == 8
 
@@ -134,8 +149,11 @@ def test_a_start_by_a_number_that_is_none(root: Root, given: dict[str, Any], cod
     assert not Path(root.paths.spec("other")).exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"health": "fine"}', '{"health": "good", "of": "3"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"health": "fine"}', '{"health": "good", "of": "3"}', '{"health": "bad", "serving": 1}'],
+)
 def test_a_note_that_says_too_little(root: Root, text: str) -> None:
-    with pytest.raises(VerbError, match=r"standard input is|keep and of are numbers"):
+    with pytest.raises(VerbError, match=r"standard input is|keep and of are numbers|serving is"):
         verb.note(str(root.folder), text)
     assert kept.numbers(str(root.folder)) == []
