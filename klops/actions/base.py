@@ -120,6 +120,10 @@ class Step(abc.ABC):
     def change(self) -> Change:
         """What this step does, in one line, and the texts for a diff."""
 
+    def changed(self) -> tuple[Change, ...]:
+        """The same, of a step that does several things at once."""
+        return (self.change(),)
+
     def touches(self) -> tuple[Touched, ...]:
         """What it makes of which paths, so that a dry run doesn't rely on what was read there before.
 
@@ -157,7 +161,7 @@ class Plan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """The changes of the steps that change something."""
-        return tuple(step.change() for step in self.steps if step.changes)
+        return tuple(change for step in self.steps if step.changes for change in step.changed())
 
 
 @dataclass(frozen=True)

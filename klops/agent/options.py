@@ -41,11 +41,11 @@ _FLAGS = (
     "--resumes",
 )
 #: Verbs that take the name of a unit or a release.
-_NAMED = ("start", "stop", "restart", "remove", "wait", "logs", "receive", "build")
+_NAMED = ("start", "stop", "restart", "remove", "wait", "logs", "build")
 #: Verbs that leave nothing behind.
 READING = ("status", "ps", "holders", "about", "releases", "packages", "generations")
 #: Verbs about releases.
-RELEASES = ("releases", "offer", "receive", "build", "activate")
+RELEASES = ("releases", "send", "build", "activate")
 _VERBS = (
     *("several", "status", "ps", "holders", "about"),
     *("keep", "bring-back", "forget-kept", "quit"),
@@ -53,7 +53,7 @@ _VERBS = (
     *("xccl", "rank", "note"),
     *("generations", "generation"),
     *("packages", "stack", "restore", "patch"),
-    *("releases", "offer", "activate"),
+    *("releases", "send", "activate"),
     *_NAMED,
 )
 

@@ -144,7 +144,8 @@ def _merged_nodes(below: Node | None, above: Node | None) -> Node | None:
 
 def lines(plan: Plan, *, changing: bool) -> list[str]:
     """The plan's steps in one line each."""
-    return [step.change().what for step in plan.steps if step.changes or not changing]
+    steps = [step for step in plan.steps if step.changes or not changing]
+    return [change.what for step in steps for change in step.changed()]
 
 
 def matches(expected: Any, reason: str) -> bool:

@@ -129,15 +129,23 @@ def test_row_D26_every_name_arrives_as_its_exact_bytes(ground: Ground, synced: d
 # -- D28 -------------------------------------------------------------------------------------------------
 
 
-def agent(ground: Ground, verb: str, *words: str, stdin: bytes) -> dict[str, Any]:
-    """The last thing that a verb of the agent in the container says."""
+def send(ground: Ground, release: Release, contents: Callable[[list[int]], bytes]) -> dict[str, Any]:
+    """What the agent in the container says last when a release is sent, with these ``contents``."""
     assert ground.rehearsal.engine is not None
-    root = str(ground.host.root)
+    root, manifest = str(ground.host.root), release.dumps()
     argv = ["docker", "-H", ground.rehearsal.engine.host, "exec", "-i", ground.host.container, PYTHON, "-IS"]
-    argv += [f"{root}/agent/current", verb, *words, "--root", root]
-    done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert ("error" in found) == (done.returncode != 0), done
+    argv += [f"{root}/agent/current", "send", "--while-stdin", "--root", root]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"manifest": len(manifest)}).encode() + b"\n" + manifest)
+        process.stdin.flush()
+        found: dict[str, Any] = json.loads(process.stdout.readline())
+        if found.get("lacking"):
+            process.stdin.write(contents(found["lacking"]))
+            process.stdin.close()
+            found = json.loads(process.stdout.readlines()[-1])
+    assert ("error" in found) == (process.returncode != 0)
     return found
 
 
@@ -148,10 +156,13 @@ def test_row_D28_a_stream_that_ends_40_bytes_early_is_no_release_and_the_rerun_c
     files = {**SCRIPTS, **{b"w%d.bin" % number: ("100644", os.urandom(9000)) for number in range(12)}}
     commit(ground, files)
     tree: Tree = look(Request(bare(ground)))
-    lacking = agent(ground, "offer", stdin=tree.release.dumps())["lacking"]
-    content = shipped(tree)
-    stream = gzip.compress(b"".join(content[tree.release.entries[index].path] for index in lacking), 1)
-    error = agent(ground, "receive", tree.release.name, stdin=stream[:-40])["error"]
+    content, lacking = shipped(tree), list[int]()
+
+    def early(asked: list[int]) -> bytes:
+        lacking.extend(asked)
+        return gzip.compress(b"".join(content[tree.release.entries[one].path] for one in asked), 1)[:-40]
+
+    error = send(ground, tree.release, early)["error"]
     assert error["code"] == "stream-cut"
     assert ground.current.name == before
     assert ground.inside(f"{ground.current}/a/run.sh") == "it runs"
@@ -176,9 +187,8 @@ def test_row_D28_entries_that_lead_out_are_refused(
     entries = tuple(ordered([one, Entry("fine", FILE, 0o644, 0, hashlib.sha256(b"").hexdigest())]))
     summed = digest(entries)
     release = Release(named("c0ffee" * 7, summed), summed, {"commit": "c0ffee" * 7, "committed": 0}, entries)
-    said = agent(ground, "offer", stdin=release.dumps())
-    if hostile == "link out":  # what it points to isn't known before it arrives
-        said = agent(ground, "receive", release.name, stdin=gzip.compress(content))
+    # what a link points to isn't known before it arrives
+    said = send(ground, release, lambda _: gzip.compress(content))
     assert said["error"]["code"] == "unsafe-path", said
     assert (ground.current.name, sorted(ground.releases.iterdir())) == before
     assert ground.litter() == []

@@ -39,7 +39,7 @@ class Trap:
     def __call__(self, size: int) -> int | None:
         """As :attr:`Proxy.piece` is asked."""
         # what is lacking is known on the host: all that comes now is the release
-        if self.sprung or not (self._seen or any(self._releases.glob(".incoming/*/lacking.json"))):
+        if self.sprung or not (self._seen or any(self._releases.glob(".incoming/*/tree"))):
             return None
         before, self._seen = self._seen, self._seen + size
         if self._seen < self._offset:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence
 
 from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.releases import imports, known, locating, targets
+from klops.agent.releases import files, imports, known, locating, targets
 from klops.agent.releases.places import Places, check_name
 from klops.agent.releases.standin import StandIn
 from klops.agent.releases.targets import SITE, Target
@@ -17,46 +17,88 @@ from klops.source.manifest import Release
 _NAMED = 5
 
 
-def activate(places: Places, request: Mapping[str, Any]) -> dict[str, Any]:
-    """``{before, changed, imports, pruned, notes}``.
+class Wanted(NamedTuple):
+    """What is asked for."""
 
-    ``request``: ``name``, ``targets``, ``paths`` (folders within the tree that units have in PYTHONPATH),
-    ``keep``, ``protect``. When something else is imported than the release, all is put back. Raises
-    :class:`VerbError` and ``OSError``.
+    name: str
+    targets: List[Target]
+    #: folders within the tree that units have in PYTHONPATH
+    paths: List[str]
+    #: how many old releases stay beside those that are needed
+    keep: int
+    protect: List[str]
+
+
+def read(request: Any) -> Wanted:
+    """``{name, targets, paths, keep, protect}``, of which all but the name may be missing.
+
+    Raises :class:`VerbError`.
     """
-    name, wanted = check_name(request.get("name")), targets.read(request.get("targets", []))
-    paths = _texts(request, "paths")
-    keep, protect = request.get("keep", 3), _texts(request, "protect")
+    if not isinstance(request, dict):
+        raise VerbError("usage", f"what is to be activated is {request!r}")
+    keep = request.get("keep", 3)
     if not isinstance(keep, int) or keep < 0:
         raise VerbError("usage", f"keep is {keep!r}, not a number of releases")
-    with places.alone("activate"):
-        release = _sound(places, name, wanted)
-        before, put = places.now(), recorded(places)
-        goal = spots(places, wanted)
-        # those that were put somewhere before and aren't asked for any more
-        old = [(target, spot) for target, spot in spots(places, put) if spot.place not in _at(goal)]
-        for target, spot in goal:
-            spot.check(replace=bool(target.package))
-        changed: list[str] = []
-        _record(places, [target for target, _ in (*goal, *old)])
-        with _put_back(places, before, put):
-            if before != name:
-                point(places, name)
-                changed.append(f"current: {before or 'none'} -> {name}")
-            changed += [said for _, spot in old for said in [spot.take_away()] if said]
-            changed += [said for _, spot in goal for said in [spot.put()] if said]
-            found = imports.look(places, release, wanted, paths)
-            imports.insist(found)
-        _record(places, [target for target, _ in goal])
-        if before != name:
-            from klops.agent.audit import Audit
-            from klops.agent.releases import publish
-            from klops.agent.trouble import Troubles
+    return Wanted(
+        check_name(request.get("name")),
+        targets.read(request.get("targets", [])),
+        _texts(request, "paths"),
+        keep,
+        _texts(request, "protect"),
+    )
 
-            publish.used(places, name)
-            audit = Audit(store.Paths(places.root).audit, f"activate {os.getpid()}", Troubles())
-            audit.note("release", "", release=name, was=before)
-        pruned, notes = _tidy(places, keep, protect)
+
+def activate(places: Places, request: Mapping[str, Any]) -> dict[str, Any]:
+    """``{before, changed, imports, pruned, notes}`` for a request as :func:`read` takes it.
+
+    Raises :class:`VerbError` and ``OSError``.
+    """
+    wanted = read(request)
+    with places.alone("activate"):
+        done = switch(places, wanted, _sound(places, wanted.name))
+        _sweep(places)
+    return done
+
+
+def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
+    """The same where nobody else is at the releases, and this one is whole and undamaged.
+
+    When something else is imported than the release, all is put back.
+    """
+    lacking = [
+        one.path for one in wanted.targets if one.package and not targets.holds(release.entries, one.path)
+    ]
+    if lacking:
+        raise VerbError(
+            "no-such-path", f"{release.name} has no folder {lacking[0]}", "see path in klops.source.targets"
+        )
+    name, before, put = release.name, places.now(), recorded(places)
+    goal = spots(places, wanted.targets)
+    # those that were put somewhere before and aren't asked for any more
+    old = [(target, spot) for target, spot in spots(places, put) if spot.place not in _at(goal)]
+    for target, spot in goal:
+        spot.check(replace=bool(target.package))
+    changed: list[str] = []
+    _record(places, [target for target, _ in (*goal, *old)])
+    with _put_back(places, before, put):
+        if before != name:
+            point(places, name)
+            changed.append(f"current: {before or 'none'} -> {name}")
+        changed += [said for _, spot in old for said in [spot.take_away()] if said]
+        changed += [said for _, spot in goal for said in [spot.put()] if said]
+        found = imports.look(places, release, wanted.targets, wanted.paths)
+        imports.insist(found)
+    _record(places, [target for target, _ in goal])
+    if before != name:
+        from klops.agent.audit import Audit
+        from klops.agent.releases import publish
+        from klops.agent.trouble import Troubles
+
+        publish.used(places, name)
+        audit = Audit(store.Paths(places.root).audit, f"activate {os.getpid()}", Troubles())
+        audit.note("release", "", release=name, was=before)
+    files.flush_one(os.fsencode(places.folder))
+    pruned, notes = _pruned(places, wanted)
     return {
         "before": before,
         "changed": changed,
@@ -73,8 +115,8 @@ def _texts(request: Mapping[str, Any], key: str) -> list[str]:
     return value
 
 
-def _sound(places: Places, name: str, wanted: Sequence[Target]) -> Release:
-    """The release, when it is whole and has what targets are to show. Raises :class:`VerbError`."""
+def _sound(places: Places, name: str) -> Release:
+    """The release, when it is whole. Raises :class:`VerbError`."""
     if name not in known.whole(places):
         raise VerbError("no-release", f"there is no release {name} on this host", "klops sync it")
     release = known.load(places, name)
@@ -85,11 +127,6 @@ def _sound(places: Places, name: str, wanted: Sequence[Target]) -> Release:
             "damaged-release",
             f"{len(damage)} files of {name} are not as they were laid down: {listed}",
             "klops sync lays it down anew",
-        )
-    lacking = [one.path for one in wanted if one.package and not targets.holds(release.entries, one.path)]
-    if lacking:
-        raise VerbError(
-            "no-such-path", f"{name} has no folder {lacking[0]}", "see path in klops.source.targets"
         )
     return release
 
@@ -156,12 +193,17 @@ def _record(places: Places, wanted: Sequence[Target]) -> None:
         store.write_json(places.targets, {"targets": [target.as_json() for target in wanted]})
 
 
-def _tidy(places: Places, keep: int, protect: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What was removed, and why nothing was."""
+def _sweep(places: Places) -> None:
     from klops.agent.releases import prune
 
     prune.sweep(places)
+
+
+def _pruned(places: Places, wanted: Wanted) -> tuple[list[str], list[str]]:
+    """What was removed, and why nothing was."""
+    from klops.agent.releases import prune
+
     try:
-        return prune.prune(places, keep, protect), []
+        return prune.prune(places, wanted.keep, wanted.protect), []
     except VerbError as failure:
         return [], [f"no old release was removed, as it can't be told which are in use: {failure.message}"]

@@ -10,12 +10,10 @@ import fcntl
 import hashlib
 import os
 import stat
-from typing import Iterator
+from typing import Iterator, Sequence
 
 #: Bytes that are read or written at once.
 PIECE = 1 << 20
-#: The same where nothing more is expected.
-_REST = 1 << 12
 #: Of ioctl: the content of another file becomes that of this one, without a copy where the file system can.
 _FICLONE = 0x40049409
 #: Of renameat2, by machine where the C library has no wrapper.
@@ -29,35 +27,38 @@ UNABLE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTT
 _SINGLY = 100
 
 
-def open_file(path: bytes) -> int:
-    """A descriptor of a regular file; raises ``OSError`` for anything else, which it doesn't wait for."""
+def open_file(path: bytes) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file, and what it is; ``OSError`` for all else, which isn't waited for."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", path)
-    return fd
+    return fd, status
 
 
 def sha256(path: bytes) -> str:
     """Of a regular file's content, 64 hex digits. Raises ``OSError``."""
-    fd = open_file(path)
+    fd, status = open_file(path)
     try:
-        return sha256_of(fd, os.fstat(fd).st_size)
+        return sha256_of(fd, status.st_size)
     finally:
         os.close(fd)
 
 
 def sha256_of(fd: int, size: int) -> str:
     """The same of a descriptor; ``size`` is what ``fstat`` says: most files are one read."""
-    summed = hashlib.sha256()
     part = os.read(fd, min(size + 1, PIECE))
+    if len(part) == size < PIECE:
+        return hashlib.sha256(part).hexdigest()
+    summed = hashlib.sha256()
     while part:
         summed.update(part)
-        part = os.read(fd, PIECE if size > PIECE else _REST)
+        part = os.read(fd, PIECE)
     return summed.hexdigest()
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | memoryview) -> None:
     """Raises ``OSError`` when not all of it can be written."""
     view = memoryview(data)
     while view:
@@ -66,7 +67,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 def copy(source: bytes, target: bytes, mode: int) -> None:
     """Copy a regular file's content into a new file, which shares its blocks where the file system can."""
-    read = open_file(source)
+    read, _ = open_file(source)
     try:
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -168,9 +169,8 @@ def folders(path: bytes) -> Iterator[bytes]:
     yield path
 
 
-def flush(tree: bytes, written: list[bytes]) -> None:
-    """Have the disk keep a tree: the files written anew, and its folders."""
-    paths = [*written, *folders(tree)]
+def flush(tree: bytes, paths: Sequence[bytes]) -> None:
+    """Have the disk keep these files and folders; ``tree`` is in the same file system."""
     if len(paths) > _SINGLY:
         _flush_all(tree)
         return

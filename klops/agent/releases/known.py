@@ -19,6 +19,8 @@ from klops.source.manifest import LINK, Entry, Release, release
 CACHE = b"__pycache__"
 #: Permission bits of what lies in a release, by those that git knows.
 _READ_ONLY = 0o444
+#: The same of its folders.
+FOLDER_MODE = 0o555
 #: Too little of something to look at a file: no news of it.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -150,20 +152,31 @@ def contents(
 
 def fault(path: bytes, expected: Entry) -> str:
     """What is wrong with one entry at its place, as :func:`damage` says it; "" for nothing."""
+    if expected.kind != LINK:
+        return seen(path, expected)[0]
     try:
-        if expected.kind == LINK:
-            return "" if hashlib.sha256(os.readlink(path)).hexdigest() == expected.sha256 else "changed"
-        fd = files.open_file(path)
-    except FileNotFoundError:
-        return "missing"
+        return "" if hashlib.sha256(os.readlink(path)).hexdigest() == expected.sha256 else "changed"
     except OSError as error:
-        if error.errno in _SHORT:
-            raise
-        return "changed"  # of another kind, or it can't be read
+        return _unreadable(error)
+
+
+def seen(path: bytes, expected: Entry) -> tuple[str, os.stat_result | None]:
+    """The same of a file, with what it is where it could be read."""
     try:
-        status = os.fstat(fd)
+        fd, status = files.open_file(path)
+    except OSError as error:
+        return _unreadable(error), None
+    try:
         if status.st_size != expected.size or files.sha256_of(fd, status.st_size) != expected.sha256:
-            return "changed"
-        return "" if stat.S_IMODE(status.st_mode) == mode_of(expected) else "mode"
+            return "changed", status
+        return "" if stat.S_IMODE(status.st_mode) == mode_of(expected) else "mode", status
     finally:
         os.close(fd)
+
+
+def _unreadable(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    if error.errno in _SHORT:
+        raise error
+    return "changed"  # of another kind, or it can't be read

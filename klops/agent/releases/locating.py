@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -45,6 +44,8 @@ def ask(packages: Sequence[str], first: Sequence[str]) -> Mapping[str, Any]:
 
     ``first`` come before those that PYTHONPATH has, as they do for a unit. Raises :class:`VerbError`.
     """
+    import subprocess  # most releases ask nothing
+
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     path = [*first, *([env["PYTHONPATH"]] if env.get("PYTHONPATH") else [])]
     if path:

@@ -7,8 +7,9 @@ import os
 import stat
 from typing import Any, Dict, List, NamedTuple
 
+from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.releases import files, installs, known, lay
+from klops.agent.releases import files, installs, known
 from klops.agent.releases.places import Places
 from klops.agent.releases.publish import publish
 from klops.source.manifest import FILE, LINK, Entry, Release, digest, release
@@ -52,8 +53,9 @@ def publish_built(places: Places, source: Release, asked: Build, tree: bytes) ->
                 f"the build of {asked.name} left {text}, which is no file",
                 f"have its commands remove it; all they said is in {places.build_log(asked.name)}",
             )
-    for folder in files.folders(tree):
-        os.chmod(folder, lay.FOLDER_MODE)
+    folders = list(files.folders(tree))
+    for folder in folders:
+        os.chmod(folder, known.FOLDER_MODE)
     ordered = tuple(release.ordered(entries))
     about = {**source.about, "built_from": source.name, "commands": asked.commands}
     if asked.installs:
@@ -67,4 +69,7 @@ def publish_built(places: Places, source: Release, asked: Build, tree: bytes) ->
             )
         about.update(installs=asked.installs, installed=installed)
     written = [tree + b"/" + entry.raw for entry in ordered if entry.kind == FILE]
-    publish(places, Release(asked.name, digest(ordered), about, ordered), tree, written)
+    manifest, made = os.fsdecode(tree) + ".json", Release(asked.name, digest(ordered), about, ordered)
+    store.write_text(manifest, made.dumps().decode("ascii"), mode=0o644)
+    publish(places, asked.name, tree, manifest, [*written, *folders])
+    files.flush_one(os.fsencode(places.folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import time
 from typing import Iterator
@@ -47,9 +48,16 @@ class Places:
         """The manifest of a release. It is a release when both are there."""
         return f"{self.folder}/{name}.json"
 
-    def incoming(self, name: str) -> str:
-        """What has arrived of a release that isn't whole."""
-        return f"{self.incoming_folder}/{name}"
+    def arriving(self, name: str) -> str:
+        """Make a folder for what arrives of a release that isn't whole, beside those of earlier runs."""
+        for number in itertools.count():
+            folder = f"{self.incoming_folder}/{name}.{number}"
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                continue
+            break
+        return folder
 
     def building(self, name: str) -> str:
         """Where one is built."""

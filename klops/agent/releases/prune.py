@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from typing import Collection
@@ -15,6 +14,7 @@ from klops.source.manifest.release import is_name
 
 #: Logs of failed builds that stay.
 _LOGS = 3
+_LOG = re.compile(r"build-(.*)\.log\Z")
 #: What is written beside, and was never renamed.
 _BESIDE = re.compile(r"(.*\.json|current)\.\d+\.new\Z")
 
@@ -77,10 +77,12 @@ def sweep(places: Places) -> None:
 
 def _sweep_logs(places: Places, whole: Collection[str]) -> None:
     """Of builds that failed only the last ones' logs stay: nothing else would ever take them away."""
+    folder = os.path.dirname(places.build_log("x"))
     found = []
-    for path in glob.glob(glob.escape(os.path.dirname(places.build_log("x"))) + "/build-*.log"):
-        name = os.path.basename(path)[len("build-") : -len(".log")]
-        if is_name(name) and name not in whole:
+    for entry in os.listdir(folder) if os.path.isdir(folder) else ():
+        match = _LOG.match(entry)
+        if match and is_name(match[1]) and match[1] not in whole:
+            path = f"{folder}/{entry}"
             found.append((os.stat(path).st_mtime_ns, path))
     for _, path in sorted(found)[:-_LOGS]:
         store.remove(path)

@@ -1,32 +1,31 @@
-"""A whole tree becomes a release: its manifest is written, then its folder is renamed to its place."""
+"""A whole tree becomes a release: its manifest, then its folder are renamed to their places."""
 
 from __future__ import annotations
 
 import os
 import time
+from typing import Sequence
 
-from klops.agent import store
 from klops.agent.releases import files, known
 from klops.agent.releases.places import Places
-from klops.source.manifest import Release
 
 
-def publish(places: Places, release: Release, folder: bytes, written: list[bytes]) -> None:
+def publish(places: Places, name: str, tree: bytes, manifest: str, written: Sequence[bytes]) -> None:
     """One of that name that is there already changes places with it: a sweep takes it away.
 
-    ``written``: what the disk may not have kept yet. Raises ``OSError``.
+    ``written``: files and folders of it, and the manifest, that the disk may not have kept yet. That they are
+    in their places it may have to be told (:func:`files.flush_one` of the folder). Raises ``OSError``.
     """
-    files.flush(folder, written)
-    store.write_text(places.manifest(release.name), release.dumps().decode("ascii"), mode=0o644)
-    used(places, release.name)
-    place = os.fsencode(places.tree(release.name))
+    files.flush(tree, written)
+    os.replace(manifest, places.manifest(name))
+    used(places, name)
+    place = os.fsencode(places.tree(name))
     if not os.path.lexists(place):
-        files.move_folder(folder, place)
-    elif not files.exchange_folders(folder, place):
-        away = os.fsencode(f"{places.trash}/{release.name}.{os.getpid()}")
+        files.move_folder(tree, place)
+    elif not files.exchange_folders(tree, place):
+        away = os.fsencode(f"{places.trash}/{name}.{os.getpid()}")
         files.move_folder(place, away)
-        files.move_folder(folder, place)
-    files.flush_one(os.fsencode(places.folder))
+        files.move_folder(tree, place)
 
 
 def used(places: Places, name: str) -> None:

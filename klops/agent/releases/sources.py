@@ -1,55 +1,63 @@
-"""Where the content of an entry can be had on this host: from what has arrived, or from another release."""
+"""Where contents can be had on this host: in another release, or in what has arrived of one."""
 
 from __future__ import annotations
 
 import os
-from typing import Iterable, NamedTuple
+import re
+from typing import Callable, Iterator, List, NamedTuple, Set
 
+from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.releases import files, known
 from klops.agent.releases.places import Places
-from klops.source.manifest import FILE, LINK, Entry
+from klops.source.manifest import LINK, Entry
 
 #: Bytes that a link may point with.
-_LONGEST_LINK = 4096
+LONGEST_LINK = 4095
+_SHA256 = re.compile(r'"([0-9a-f]{64})"')
 
 
-class Source(NamedTuple):
-    """A file or link that has, or had when its manifest was written, a certain content."""
+class Origin(NamedTuple):
+    """A tree that has, or had when its manifest was written, these entries. None is sure to be as it was."""
 
-    path: bytes
-    kind: str
-    #: whether a release may share it: it is one's own, or that of a release which no build has written to
+    folder: bytes
+    entries: List[Entry]
+    #: whether a release may share its files: no build has written to them
     shared: bool
-    #: it was sent, and is no release's yet
-    arrived: bool = False
+    #: where the contents of links are, of what is no release yet; b"": in the tree
+    links: bytes = b""
+
+    def path(self, entry: Entry) -> bytes:
+        """Where the content of an entry of it is."""
+        if self.links and entry.kind == LINK:
+            return self.links + b"/" + entry.sha256.encode("ascii")
+        return self.folder + b"/" + entry.raw
 
 
-def objects(places: Places, name: str) -> str:
-    """The folder of what has arrived of a release: files that are called as their sha256."""
-    return places.incoming(name) + "/objects"
+def origins(places: Places, own: str, lacking: Callable[[], Set[str]]) -> Iterator[Origin]:
+    """All that have any of the contents that are ``lacking`` by now (sha256), the best first.
 
-
-def find(places: Places, name: str, wanted: Iterable[Entry]) -> dict[str, list[Source]]:
-    """By sha256, best first. None of them is sure to be what it is called: :func:`right` tells."""
-    found: dict[str, list[Source]] = {entry.sha256: [] for entry in wanted}
-    for other in sorted(_incoming(places), key=lambda one: one != name):
-        folder = os.fsencode(objects(places, other))
-        for sha256 in _names(folder):
-            if sha256.decode("ascii", "replace") in found:
-                source = Source(folder + b"/" + sha256, FILE, shared=True, arrived=True)
-                found[sha256.decode("ascii")].append(source)
+    ``own``: where another arrives now. Manifests that can't be read tell nothing.
+    """
+    name = os.path.basename(own).rpartition(".")[0]
+    for other in sorted(_incoming(places), key=lambda one: not one.startswith(name + ".")):
+        folder = f"{places.incoming_folder}/{other}"
+        if folder != own:
+            yield from _read(
+                folder + "/manifest", lacking(), os.fsencode(tree_of(folder)), os.fsencode(links_of(folder))
+            )
     for other in known.whole(places):
-        try:
-            release = known.load(places, other)
-        except VerbError:
-            continue  # it can't be told what is in there
-        folder = os.fsencode(places.tree(other))
-        shared = "built_from" not in release.about
-        for entry in release.entries:
-            if entry.sha256 in found:
-                found[entry.sha256].append(Source(folder + b"/" + entry.raw, entry.kind, shared))
-    return found
+        yield from _read(places.manifest(other), lacking(), os.fsencode(places.tree(other)))
+
+
+def tree_of(folder: str) -> str:
+    """The tree of what arrives in a folder."""
+    return folder + "/tree"
+
+
+def links_of(folder: str) -> str:
+    """What its links point to, in files that are called as their sha256."""
+    return folder + "/links"
 
 
 def _incoming(places: Places) -> list[str]:
@@ -59,41 +67,26 @@ def _incoming(places: Places) -> list[str]:
         return []
 
 
-def _names(folder: bytes) -> list[bytes]:
+def _read(manifest: str, lacking: Set[str], folder: bytes, links: bytes = b"") -> Iterator[Origin]:
     try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return []
+        text = store.read_text(manifest)
+        if lacking.isdisjoint(_SHA256.findall(text)):
+            return
+        release = known.read(text.encode("utf-8"), manifest)
+    except (OSError, ValueError, VerbError):
+        return
+    yield Origin(folder, list(release.entries), "built_from" not in release.about, links)
 
 
-def right(source: Source, entry: Entry) -> bool:
-    """Whether it has the content of an entry at this moment: it is read."""
-    if entry.kind == FILE and source.kind == LINK:
-        return False
-    if entry.kind == LINK:
-        import hashlib
-
-        return hashlib.sha256(target(source)).hexdigest() == entry.sha256
+def target(path: bytes) -> bytes:
+    """What a link points to, or the content of a file of that length; b"" when it can't be read."""
     try:
-        fd = files.open_file(source.path)
-    except OSError:
-        return False
-    try:
-        size = os.fstat(fd).st_size
-        return size == entry.size and files.sha256_of(fd, size) == entry.sha256
-    finally:
-        os.close(fd)
-
-
-def target(source: Source) -> bytes:
-    """What a link points to; b"" when it can't be read."""
-    try:
-        if source.kind == LINK:
-            return os.readlink(source.path)
-        fd = files.open_file(source.path)
+        if os.path.islink(path):
+            return os.readlink(path)
+        fd, _ = files.open_file(path)
     except OSError:
         return b""
     try:
-        return os.read(fd, _LONGEST_LINK)
+        return os.read(fd, LONGEST_LINK + 1)
     finally:
         os.close(fd)

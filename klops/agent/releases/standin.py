@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from typing import Iterator
 
@@ -146,6 +145,8 @@ class StandIn:
         os.rename(folder, self._kept)
 
     def _copy_and_remove(self) -> None:
+        import shutil  # few need it, and it loads much
+
         shutil.copytree(self.place, os.fsdecode(self._copying), symlinks=True)
         written = []
         for path in _all(self._place):
@@ -154,7 +155,7 @@ class StandIn:
                 os.chown(copied, status.st_uid, status.st_gid, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
                 written.append(copied)
-        files.flush(self._copying, written)
+        files.flush(self._copying, [*written, *files.folders(self._copying)])
         os.close(os.open(self._removing, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._remove_copied()
 

@@ -1,4 +1,4 @@
-"""The verbs about releases: ``releases``, ``offer``, ``receive``, ``build``, ``activate``."""
+"""The verbs about releases: ``releases``, ``send``, ``build``, ``activate``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(options: Options, asker: Asker) -> bool:
     places = Places(options.root)
     if options.verb == "releases":
         return asker.tell(_releases(options, places))
-    from klops.agent.releases.receive import Gone
+    from klops.agent.releases.stream import Gone
 
     try:
         with _signals():
@@ -43,7 +43,7 @@ def run(options: Options, asker: Asker) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        from klops.agent.releases.offer import disk_full
+        from klops.agent.releases.room import disk_full
 
         raise disk_full(places, str(error)) from error
 
@@ -59,27 +59,24 @@ def _releases(options: Options, places: Places) -> Mapping[str, Any]:
 
 
 def _change(options: Options, places: Places, asker: Asker) -> bool:
-    if options.verb == "offer":
-        from klops.agent.releases.offer import offer
-
-        return asker.tell(offer(places, sys.stdin.buffer.read()))
-    if options.verb == "receive":
-        from klops.agent.releases.receive import receive
+    # what follows the line that says what is sent is its own affair
+    one_line = options.verb == "send" or "--while-stdin" in options.flags
+    request = _json(asker.line() if one_line else sys.stdin.read())
+    if not isinstance(request, dict):
+        raise VerbError("usage", f"{options.verb} takes a JSON object on standard input")
+    if options.verb == "send":
+        from klops.agent.releases.send import send
 
         def read(most: int) -> bytes:
             return os.read(0, most)
 
-        return asker.tell({"done": receive(places, options.name, read, asker.tell)})
-    while_stdin = "--while-stdin" in options.flags
-    request = _json(asker.line() if while_stdin else sys.stdin.read())
-    if not isinstance(request, dict):
-        raise VerbError("usage", f"{options.verb} takes a JSON object on standard input")
+        return asker.tell({"done": send(places, request, read, asker.tell, asker.gone)})
     if options.verb == "activate":
         from klops.agent.releases.activate import activate
 
         return asker.tell(activate(places, request))
     from klops.agent.releases import building
-    from klops.agent.releases.receive import Gone
+    from klops.agent.releases.stream import Gone
 
     def line(text: str) -> None:
         if not asker.tell({"line": text}):

@@ -49,6 +49,6 @@ def from_json(value: Sequence[Any]) -> Entry:
     if mode not in ((LINK_MODE,) if kind == LINK else (PLAIN, EXECUTABLE)):
         raise ValueError(f"mode {mode:o} of {path!r}")
     entry = Entry(path, kind, mode, size, sha256)
-    if entry.raw.decode("utf-8", "surrogateescape") != path:
+    if not path.isascii() and entry.raw.decode("utf-8", "surrogateescape") != path:
         raise ValueError(f"the path {path!r} isn't written as klops does")  # two texts for the same bytes
     return entry

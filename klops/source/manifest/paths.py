@@ -23,12 +23,14 @@ def problem(path: str) -> str | None:
         return "is absolute"
     if "\0" in path:
         return "holds a zero byte"
-    if any(part in ("", ".") for part in parts):
+    if "" in parts or "." in parts:
         return "has an empty part"
     if ".." in parts:
         return "leads out of the tree"
     raw = path.encode("utf-8", "surrogateescape")
-    if len(raw) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in raw.split(b"/")):
+    if len(raw) > LONGEST_NAME and (
+        len(raw) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in raw.split(b"/"))
+    ):
         return "is longer than Linux takes"
     return None
 

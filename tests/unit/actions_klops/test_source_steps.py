@@ -59,30 +59,44 @@ def told(remote: FakeRemote, verb: str) -> list[Call]:
     return [call for call in remote.log if f" {verb} " in call.text and call.kind != "read"]
 
 
-def lacking(there: Stage, *indexes: int, answer: str = "") -> FakeRemote:
-    """A host that lacks these entries of the tree, and then says ``answer``."""
-    offered = {"lacking": list(indexes), "bytes": 22, "free": 10**9, "whole": False}
-    done = json.dumps({"done": {"name": "n", "files": len(indexes), "bytes": 22, "linked": 0}}) + "\n"
-    there.remote.on(" offer ", object_of(offered)).on(" receive ", answer or done)
+def done(tree: Tree, *, whole: bool = False, activated: Any = None) -> str:
+    """What the agent says at last of a tree that was sent."""
+    said = {"name": tree.release.name, "whole": whole, "files": 2, "bytes": 15, "linked": 1}
+    return json.dumps({"done": {**said, "activated": activated}}) + "\n"
+
+
+def lacking(there: Stage, *indexes: int, then: str) -> FakeRemote:
+    """A host that lacks these entries of the tree, and then says what is given once these have come."""
+    first = json.dumps({"lacking": indexes, "bytes": 22}) + "\n"
+
+    def agent(call: Call) -> str:
+        return first + (then if not indexes or split(call)[2] else "")
+
+    there.remote.on(" send ", agent)
     return there.remote
+
+
+def split(call: Call) -> tuple[Any, bytes, bytes]:
+    """What is asked, the manifest, and the stream of contents, as the agent is given them."""
+    line, _, rest = call.stdin.partition(b"\n")
+    asked = json.loads(line)
+    return asked, rest[: asked["manifest"]], rest[asked["manifest"] :]
 
 
 def test_only_what_is_lacking_is_read_and_sent() -> None:
     there = stage()
     old = entries_of({"z.py": "Z = 1\n"})
     tree = written(FILES, normalised=["b.py"])
-    progress = '{"got": 11, "files": 1}\n'
-    done = '{"done": {"name": "n", "files": 2, "bytes": 15, "linked": 1}}\n'
-    remote = lacking(there, 1, 3, answer=progress + done)
+    remote = lacking(there, 1, 3, then='{"got": 11, "files": 1}\n' + done(tree))
     result = SendTree(there.settings, tree, tuple(old)).carry_out(there.ctx)
     # what is there was read before
     assert [call.kind for call in remote.log].count("read") == 0
-    (offer,) = told(remote, "offer")
-    assert offer.stdin == tree.release.dumps()
-    (receive,) = told(remote, "receive")
-    assert receive.argv[-4:] == ("receive", tree.release.name, "--root", "/k")
-    assert receive.keep_stdin
-    assert zlib.decompress(receive.stdin, 31) == b"B = 22\nE = 333\n"
+    (call,) = told(remote, "send")
+    asked, manifest, stream = split(call)
+    assert (asked["activate"], manifest) == (None, tree.release.dumps())
+    assert call.argv[-4:] == ("send", "--while-stdin", "--root", "/k")
+    assert call.keep_stdin
+    assert zlib.decompress(stream, 31) == b"B = 22\nE = 333\n"
     assert tree.asked == ["b.py", "d/e.py"]
     (change,) = result[CHANGES]
     assert change.what == (
@@ -97,21 +111,60 @@ def test_only_what_is_lacking_is_read_and_sent() -> None:
 
 def test_a_release_that_is_there_whole_is_no_change() -> None:
     there, tree = stage(), written(FILES)
-    there.remote.on(" offer ", object_of({"lacking": [], "bytes": 0, "free": 1, "whole": True}))
-    assert SendTree(there.settings, tree).carry_out(there.ctx) == {CHANGES: ()}
+    lacking(there, then=done(tree, whole=True))
+    result = SendTree(there.settings, tree).carry_out(there.ctx)
+    assert result == {"sent_files": 0, "sent_bytes": 0, CHANGES: ()}
     assert tree.asked == []
 
 
 def test_what_is_all_there_under_other_names_is_laid_down_with_nothing_sent() -> None:
     there, tree = stage(), written(FILES)
-    remote = lacking(there)
+    remote = lacking(there, then=done(tree))
     result = SendTree(there.settings, tree).carry_out(there.ctx)
-    # a proper, empty stream: the agent is told where it ends
-    assert zlib.decompress(told(remote, "receive")[0].stdin, 31) == b""
+    assert split(told(remote, "send")[0])[2] == b""
     (change,) = result[CHANGES]
     assert change.what == f"lay down release {tree.release.name} of what is there (4 files)"
     # nobody asked for a diff
     assert (change.before, change.after) == (None, None)
+
+
+def test_it_becomes_the_current_one_in_the_same_command() -> None:
+    there, tree = stage(targets=TARGETS, keep=2), written(FILES)
+    name = tree.release.name
+    remote = lacking(there, 0, then=json.dumps({"laid": name}) + "\n" + done(tree, activated=ACTIVATED))
+    step = SendTree(there.settings, tree, None, ActivateRelease(there.settings, name, "old", "why"))
+    assert [change.what for change in step.changed()] == [
+        f"lay down release {name} (4 files)",
+        f"current release: old -> {name}",
+    ]
+    result = step.carry_out(there.ctx)
+    (call,) = remote.log
+    assert split(call)[0]["activate"] == {**REQUEST, "name": name}
+    assert [change.what for change in result[CHANGES]] == [
+        f"send 1 file, 6 bytes, of release {name} (4 files)",
+        f"current release: old -> {name}",
+        "/site/vk -> it",
+        "remove old release oldest",
+    ]
+    assert (result["current"], result["imports"]) == (name, ACTIVATED["imports"])
+    assert there.warnings == ["a note"]
+
+
+def test_what_was_laid_down_is_told_when_it_does_not_become_the_current_one() -> None:
+    there, tree = stage(), written(FILES)
+    error = {"error": {"code": "import-elsewhere", "message": "vk is imported from /a", "hint": "do that"}}
+    lines_ = "".join(json.dumps(one) + "\n" for one in ({"laid": tree.release.name}, error))
+    lacking(there, 0, then=lines_)
+    ctx = there.ctx
+    step = SendTree(
+        there.settings, tree, None, ActivateRelease(there.settings, tree.release.name, "old", "why")
+    )
+    with pytest.raises(AgentError, match="was not put in place: vk is imported from /a") as caught:
+        step.carry_out(ctx)
+    assert (caught.value.code, caught.value.hint) == ("import-elsewhere", "do that")
+    assert [change.what for change in ctx.done] == [
+        f"send 1 file, 6 bytes, of release {tree.release.name} (4 files)"
+    ]
 
 
 @pytest.mark.parametrize(("check", "diff"), [(False, False), (True, False), (False, True)])
@@ -123,25 +176,28 @@ def test_what_the_current_release_consists_of_is_read_for_those_who_see_it(check
     assert ("--entries" in script) is (check or diff)
 
 
-@pytest.mark.parametrize("verb", ["offer", "receive"])
-def test_the_agents_own_words_are_passed_on(verb: str) -> None:
+@pytest.mark.parametrize("first", ["", '{"lacking": [0], "bytes": 6}\n'])
+def test_the_agents_own_words_are_passed_on(first: str) -> None:
     there, tree = stage(), written(FILES)
-    lacking(there, 0).on(f" {verb} ", refusal("disk-full", "the disk is full"))
-    with pytest.raises(AgentError, match="the disk is full") as caught:
-        SendTree(there.settings, tree).carry_out(there.ctx)
+    error = json.dumps({"error": {"code": "disk-full", "message": "the disk is full", "hint": ""}}) + "\n"
+    there.remote.on(" send ", reply(first + error, rc=1))
+    ctx = there.ctx
+    with pytest.raises(AgentError, match="was not laid down: the disk is full") as caught:
+        SendTree(there.settings, tree).carry_out(ctx)
     assert (caught.value.code, tree.release.name in caught.value.message) == ("disk-full", True)
+    assert (ctx.done, tree.asked) == ([], ["a.py"] if first else [])
 
 
 def test_an_agent_that_dies_is_told_by_its_last_words() -> None:
     there, tree = stage(), written(FILES)
-    lacking(there, 0).on(" receive ", reply("", rc=137, stderr="noise\nKilled\n"))
-    with pytest.raises(AgentError, match="did not arrive: Killed"):
+    there.remote.on(" send ", reply("", rc=137, stderr="noise\nKilled\n"))
+    with pytest.raises(AgentError, match="was not laid down: Killed"):
         SendTree(there.settings, tree).carry_out(there.ctx)
 
 
 def test_an_agent_that_dies_with_its_container_has_no_last_words() -> None:
     there, tree = stage(), written(FILES)
-    lacking(there, 0).on(" receive ", reply("", rc=137))
+    there.remote.on(" send ", reply('{"lacking": [0], "bytes": 6}\n', rc=137))
     with pytest.raises(
         AgentError, match=r"killed \(status 137\), as when the container is stopped"
     ) as caught:
@@ -155,7 +211,7 @@ def test_a_file_that_changes_while_it_is_sent_ends_it() -> None:
             raise TaskFailed("a.py changed", code="source-changed")
 
     there, tree = stage(), written(FILES)
-    lacking(there, 0)
+    lacking(there, 0, then="")
     with pytest.raises(TaskFailed, match=r"a\.py changed"):
         SendTree(there.settings, Changing(**vars(tree))).carry_out(there.ctx)
 
@@ -205,6 +261,15 @@ def test_a_build_that_ends_its_agent_leaves_a_log() -> None:
     assert "/k/log/build-n-b1.log" in caught.value.hint
 
 
+REQUEST = {
+    "targets": [
+        {"root": "/opt/vk"},
+        {"package": "vk", "path": "src/vk", "place": "pythonpath"},
+        {"package": "vk.ops", "path": "vk/ops", "place": "site-packages"},
+    ],
+    "paths": ["src"],
+    "keep": 2,
+}
 ACTIVATED = {
     "before": "old",
     "changed": ["current: old -> n", "/site/vk -> it"],
@@ -219,16 +284,7 @@ def test_what_an_activation_is_asked_for() -> None:
     there.remote.on(" activate ", object_of(ACTIVATED))
     result = ActivateRelease(there.settings, "n", "old", "why").carry_out(there.ctx)
     (call,) = there.remote.log
-    assert json.loads(call.stdin) == {
-        "name": "n",
-        "targets": [
-            {"root": "/opt/vk"},
-            {"package": "vk", "path": "src/vk", "place": "pythonpath"},
-            {"package": "vk.ops", "path": "vk/ops", "place": "site-packages"},
-        ],
-        "paths": ["src"],
-        "keep": 2,
-    }
+    assert json.loads(call.stdin) == {"name": "n", **REQUEST}
     assert [change.what for change in result[CHANGES]] == [
         "current release: old -> n",
         "/site/vk -> it",

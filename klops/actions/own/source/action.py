@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from klops.actions.base import Action, Context, Params, Plan, Probe, Seen, Step, View
@@ -78,22 +79,20 @@ def _steps(view: View, tree: Tree, now: Standing, name: str, why: str) -> tuple[
     if not why:
         return ()
     settings = view.settings
-    steps: list[Step] = []
-    files: tuple[str, str] | None = None
     source = tree.release.name
     # another container has nothing of what a build installed; where it has, building changes nothing
     installs = bool(name != source and settings.source.build.installs and now.elsewhere)
-    if now.current != name or now.damage or installs:
-        there = () if now.entries is None and (view.check or view.diff) else now.entries
-        send = SendTree(settings, tree, there)
-        if view.check and now.sound(source):
-            files = send.files(there or ())
-        else:
-            steps.append(send)
-        if name != source and (installs or not (view.check and now.sound(name))):
-            steps.append(BuildRelease(settings, source, name))
-    steps.append(ActivateRelease(settings, name, now.current, why, files))
-    return tuple(steps)
+    if now.current == name and not now.damage and not installs:
+        return (ActivateRelease(settings, name, now.current, why),)
+    there = () if now.entries is None and (view.check or view.diff) else now.entries
+    send = SendTree(settings, tree, there)
+    listed = view.check and now.sound(source)
+    activate = ActivateRelease(settings, name, now.current, why, send.files(there or ()) if listed else None)
+    if name != source:
+        build = installs or not (view.check and now.sound(name))
+        built = (BuildRelease(settings, source, name),) if build else ()
+        return (*(() if listed else (send,)), *built, activate)
+    return (activate,) if listed else (replace(send, then=activate),)
 
 
 def _result(tree: Tree, name: str, current: str | None) -> dict[str, Any]:

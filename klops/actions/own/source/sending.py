@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Change, Context, Progress, Step
-from klops.actions.own import agentlines, hostreads
-from klops.actions.own.agentverbs import answer
+from klops.actions.own import agentlines
 from klops.actions.own.source import listing
 from klops.actions.own.telling import CHANGES
+from klops.errors import AgentError
 
 if TYPE_CHECKING:
+    from klops.actions.own.source.steps import ActivateRelease
     from klops.inventory.settings import Settings
     from klops.source.manifest import Entry
     from klops.source.tree import Tree
@@ -24,18 +25,20 @@ _LEVEL = 1
 _GZIP = 31
 #: Bytes a second: a slower link, or a disk that takes less, is given up.
 _SLOWEST = 50_000
-#: Seconds for what the far side does before and after, whatever the size.
-_FINISHING = 600.0
+#: Seconds for what the far side does before and after, whatever the size: every file of another release is
+#: read, a package's folder may have to be copied, and old releases go.
+_FINISHING = 1200.0
 
 
 @dataclass(frozen=True)
 class SendTree(Step):
-    """Lay the tree down as a release; it doesn't run yet."""
+    """Lay the tree down as a release; where no build is to come between, it becomes the one that runs."""
 
     settings: Settings
     tree: Tree
     #: what the host's current release consists of; None where nobody asked, and then there is no diff
     there: tuple[Entry, ...] | None = None
+    then: ActivateRelease | None = None
 
     def change(self) -> Change:
         """The release; how much has to be sent, where that can be told before the host is offered it."""
@@ -45,35 +48,51 @@ class SendTree(Step):
         sent = listing.differing(release.entries, self.there)
         return self._sent(len(sent), sum(entry.size for entry in sent))
 
+    def changed(self) -> tuple[Change, ...]:
+        """That, and the switch."""
+        return (self.change(), *(self.then.changed() if self.then else ()))
+
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """Offer it, send what is lacking. Raises AgentError; what has arrived then isn't sent again."""
-        release = self.tree.release
-        what = f"release {release.name}"
-        done = ctx.remote.run(
-            hostreads.agent_argv(self.settings, "offer", stdin=True),
-            stdin=release.dumps(),
-            check=False,
-            timeout=_timeout(sum(entry.size for entry in release.entries)),
-        )
-        offered = answer(done, f"{what} can't be sent")
-        if offered.get("whole"):
-            return {CHANGES: ()}
-        lacking = [release.entries[index] for index in offered["lacking"]]
-        agentlines.follow(
-            ctx,
-            self.settings,
-            ("receive", release.name),
-            self._stream(lacking),
-            what=f"{what} did not arrive",
-            timeout=_timeout(int(offered["bytes"])),
-            heard=_Arriving(ctx, len(lacking), int(offered["bytes"])),
-        )
-        size = sum(entry.size for entry in lacking)
-        return {
+        """Tell what it is, send what is lacking. Raises AgentError; what has arrived isn't sent again."""
+        release, heard = self.tree.release, _Heard(ctx)
+        try:
+            done = agentlines.follow(
+                ctx,
+                self.settings,
+                ("send", "--while-stdin"),
+                self._input(heard),
+                what=f"release {release.name} was not {'put in place' if self.then else 'laid down'}",
+                timeout=_FINISHING + sum(entry.size for entry in release.entries) / _SLOWEST,
+                heard=heard,
+            )
+        except AgentError:
+            ctx.done.extend(self._made(heard) if heard.laid else ())
+            raise
+        lacking = heard.lacking or ()
+        told = {
             "sent_files": len(lacking),
-            "sent_bytes": size,
-            CHANGES: (self._sent(len(lacking), size),),
+            "sent_bytes": sum(release.entries[index].size for index in lacking),
         }
+        made = () if done.get("whole") else self._made(heard)
+        if self.then is None:
+            return {**told, CHANGES: made}
+        activated = self.then.activated(ctx, done["activated"])
+        return {**told, **activated, CHANGES: (*made, *activated[CHANGES])}
+
+    def _made(self, heard: _Heard) -> tuple[Change, ...]:
+        entries = [self.tree.release.entries[index] for index in heard.lacking or ()]
+        return (self._sent(len(entries), sum(entry.size for entry in entries)),)
+
+    def _input(self, heard: _Heard) -> Iterator[bytes | None]:
+        """What is asked, the manifest, and, once it is told what is lacking, that."""
+        release = self.tree.release
+        manifest = release.dumps()
+        then = None if self.then is None else self.then.request()
+        yield agentlines.request({"manifest": len(manifest), "activate": then}) + manifest
+        while heard.lacking is None:
+            yield None
+        if heard.lacking:
+            yield from self._stream([release.entries[index] for index in heard.lacking])
 
     def _stream(self, lacking: Sequence[Entry]) -> Iterator[bytes]:
         """Their contents, one after the other, as one gzip stream."""
@@ -101,25 +120,28 @@ class SendTree(Step):
         return f"{_files(len(self.tree.release.entries))}{more}"
 
 
-class _Arriving:
-    """Shows what has arrived, and how fast."""
+class _Heard:
+    """What the host tells: indexes of the ``lacking`` entries, how far it is, that all is ``laid``."""
 
-    def __init__(self, ctx: Context, files: int, size: int) -> None:
-        self._ctx, self._size, self._begun = ctx, size, time.monotonic()
-        ctx.progress(Progress(f"sending {_files(files)}, {listing.amount(size)}", 0.0))
+    def __init__(self, ctx: Context) -> None:
+        self._ctx, self._size, self._begun = ctx, 0, 0.0
+        self.lacking: list[int] | None = None
+        self.laid = False
 
     def __call__(self, said: Mapping[str, Any]) -> None:
         got = said.get("got")
-        if not isinstance(got, int):
-            return
-        rate = got / max(time.monotonic() - self._begun, 0.001)
-        text = f"{listing.amount(got)} of {listing.amount(self._size)}, {listing.amount(rate)}/s"
-        self._ctx.progress(Progress(text, 100.0 * got / self._size if self._size else None))
+        if "lacking" in said:
+            self._size, self._begun = int(said["bytes"]), time.monotonic()
+            self.lacking = [int(index) for index in said["lacking"]]
+            if self.lacking:
+                text = f"sending {_files(len(self.lacking))}, {listing.amount(self._size)}"
+                self._ctx.progress(Progress(text, 0.0))
+        elif isinstance(got, int):
+            rate = got / max(time.monotonic() - self._begun, 0.001)
+            text = f"{listing.amount(got)} of {listing.amount(self._size)}, {listing.amount(rate)}/s"
+            self._ctx.progress(Progress(text, 100.0 * got / self._size if self._size else None))
+        self.laid |= "laid" in said
 
 
 def _files(count: int) -> str:
     return f"{count} file{'' if count == 1 else 's'}"
-
-
-def _timeout(size: int) -> float:
-    return _FINISHING + size / _SLOWEST

@@ -83,22 +83,27 @@ class ActivateRelease(Step):
             return Change(text, *self.files)
         return Change(text, f"{self.before}\n" if self.before else "", f"{self.name}\n")
 
-    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
-        """Switch to it. Raises AgentError, and then the old one stands as before."""
-        source = self.settings.source
-        request = {
+    def request(self) -> dict[str, Any]:
+        """What the agent is asked for."""
+        return {
             "name": self.name,
             "targets": desired.release_targets(self.settings),
             "paths": desired.release_paths(self.settings),
-            "keep": source.keep,
+            "keep": self.settings.source.keep,
         }
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """Switch to it. Raises AgentError, and then the old one stands as before."""
         done = ctx.remote.run(
             hostreads.agent_argv(self.settings, "activate", stdin=True),
-            stdin=json.dumps(request).encode("ascii"),
+            stdin=json.dumps(self.request()).encode("ascii"),
             check=False,
             timeout=_ACTIVATING,
         )
-        said = answer(done, f"release {self.name} can't become the current one")
+        return self.activated(ctx, answer(done, f"release {self.name} can't become the current one"))
+
+    def activated(self, ctx: Context, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What came of it, by what the agent says."""
         for note in said.get("notes") or ():
             ctx.warn(str(note))
         changed = [str(one) for one in said["changed"]]

@@ -13,7 +13,8 @@ import pytest
 from klops.agent import running
 from klops.agent.errors import VerbError
 from klops.agent.processes import procs, subreaper
-from klops.agent.releases import building, known, log, look, receive
+from klops.agent.releases import building, known, log, look
+from klops.agent.releases.stream import Gone
 
 from .world import File, Link, World, install, on_disk, package, writable
 
@@ -161,10 +162,10 @@ def test_all_that_it_began_ends_with_it(world: World, build: Build, why: str) ->
         if len(seen) == 2 and all(f'"pid":{pid},' in noted for pid in seen):
             if why == "timeout":
                 raise VerbError("build-timeout", "the time for the build is over")
-            raise receive.Gone
+            raise Gone
 
     command = f'echo $$; setsid sh -c "echo \\$\\$; {stubborn}" & {stubborn}'
-    with pytest.raises((VerbError, receive.Gone)) as caught:
+    with pytest.raises((VerbError, Gone)) as caught:
         build(command, check=check)
     assert isinstance(caught.value, VerbError) == (why == "timeout")
     if isinstance(caught.value, VerbError):

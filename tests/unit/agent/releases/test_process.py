@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from klops.agent.processes import identity
-from klops.agent.releases import files, known, receive
+from klops.agent.releases import files, known
+from klops.source.manifest import Release
 from tests.unit.agent.killing import forked
 from tests.waiting import until
 
@@ -23,11 +24,9 @@ from .world import (
     File,
     Link,
     World,
-    heard,
     in_own_mounts,
     on_disk,
     package,
-    reader,
     release_of,
     stream,
 )
@@ -57,6 +56,16 @@ def run(world: World, *words: str, data: bytes = b"") -> subprocess.CompletedPro
     )
 
 
+def sending(world: World, release: Release) -> subprocess.Popen[bytes]:
+    """The verb ``send``, given a manifest: it tells what is lacking."""
+    argv = [*VERB, "send", "--while-stdin", "--root", str(world.root)]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(asked(manifest=len(release.dumps())) + release.dumps())
+    process.stdin.flush()
+    return process
+
+
 def answer(done: subprocess.CompletedProcess[bytes]) -> Any:
     """The last line of what it printed."""
     assert done.stdout, done.stderr.decode()
@@ -70,13 +79,17 @@ def asked(**request: Any) -> bytes:
 
 def test_the_whole_of_it(world: World) -> None:
     release = release_of(TREE)
-    told = answer(run(world, "offer", data=release.dumps()))
-    assert (sorted(told), told["whole"]) == (["bytes", "free", "lacking", "whole"], False)
-    done = run(world, "receive", release.name, data=stream(release, told["lacking"], TREE))
+    with sending(world, release) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert sorted(told) == ["bytes", "lacking"]
+        process.stdin.write(stream(release, told["lacking"], TREE))
+        process.stdin.flush()
+        # it doesn't wait for more
+        done = json.loads(process.stdout.readline())["done"]
     # the link's content is one, too
-    assert answer(done) == {
-        "done": {"name": release.name, "files": len(TREE), "bytes": told["bytes"], "linked": 0}
-    }
+    assert (done["name"], done["files"], done["bytes"]) == (release.name, len(TREE), told["bytes"])
     built = release.name + "-b01234567"
     request = asked(name=built, commands=["echo one; echo two > made"])
     done = run(world, "build", release.name, "--while-stdin", data=b"")
@@ -98,10 +111,9 @@ def test_the_whole_of_it(world: World) -> None:
 
 def test_errors_are_an_object_too(world: World) -> None:
     for words, code in (
-        (["receive", "c0ffeec0ffee-000000000000"], "no-offer"),
-        (["receive"], "usage"),
+        (["send"], "usage"),
+        (["send", "c0ffeec0ffee-000000000000"], "usage"),
         (["activate"], "usage"),
-        (["offer"], "damaged"),
         (["releases", "--imports", "[1]"], "usage"),
     ):
         done = run(world, *words, data=b"{" if words == ["activate"] else b"")
@@ -109,22 +121,31 @@ def test_errors_are_an_object_too(world: World) -> None:
         assert answer(done)["error"]["code"] == code
 
 
-def test_a_term_ends_it_and_what_has_arrived_stays(world: World) -> None:
+def test_an_error_is_told_with_all_that_is_sent_unread(world: World) -> None:
+    release = release_of({"../evil": File(os.urandom(1 << 20))})
+    done = run(world, "send", data=asked(manifest=len(release.dumps())) + release.dumps() + bytes(1 << 20))
+    assert answer(done)["error"]["code"] == "unsafe-path"
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, None], ids=["TERM", "KILL", "nobody there"])
+def test_it_is_ended_and_what_has_arrived_stays(world: World, end: signal.Signals | None) -> None:
     release = release_of(TREE)
-    lacking = world.offer(TREE)["lacking"]
-    data = stream(release, lacking, TREE)
-    argv = [*VERB, "receive", release.name, "--root", str(world.root)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with sending(world, release) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(data[:-9])
+        lacking = json.loads(process.stdout.readline())["lacking"]
+        process.stdin.write(stream(release, lacking, TREE)[:-9])
         process.stdin.flush()
-        objects = Path(world.places.incoming(release.name)) / "objects"
-        until(lambda: len(list(objects.glob("[0-9a-f]*"))) >= 3, what="something has arrived")
-        process.send_signal(signal.SIGTERM)
-        assert json.loads(process.stdout.read())["error"]["code"] == "interrupted"
-        process.stdin.close()
-        assert process.wait() == 1
+        (tree,) = Path(world.places.incoming_folder).glob("*/tree")
+        until(lambda: len(list(tree.rglob("*"))) >= 5, what="something has arrived")
+        if end is None:
+            process.stdin.close()
+        else:
+            process.send_signal(end)
+        said = process.stdout.read()
+        assert process.wait() == (-signal.SIGKILL if end is signal.SIGKILL else 1)
+    if end is not signal.SIGKILL:
+        assert json.loads(said)["error"]["code"] == ("stream-cut" if end is None else "interrupted")
     assert len(world.offer(TREE)["lacking"]) < len(lacking)
     world.send(TREE)
     assert on_disk(world.path(release.name)) == TREE
@@ -141,26 +162,26 @@ def points(few: bool, end: int) -> list[int]:
 
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.long)], ids=["few", "all"])
-def test_receive_is_killed_anywhere_and_the_next_run_completes(world: World, few: bool) -> None:
+def test_send_is_killed_anywhere_and_the_next_run_completes(world: World, few: bool) -> None:
     before = world.sync({**package("before"), "tool": TREE["tool"]})
     release = release_of(TREE)
     killed = 0
     for number in points(few, 60):
-        lacking = world.offer(TREE)["lacking"]
-        data = stream(release, lacking, TREE)
 
-        def receiving(data: bytes = data) -> tuple[int, str]:
-            return 0, json.dumps(receive.receive(world.places, release.name, reader(data), heard))
+        def sent() -> tuple[int, str]:
+            return 0, json.dumps(world.send(TREE, request={"name": release.name}))
 
-        status, said = forked(receiving, CHANGES, number)
-        assert (world.current, world.damage(before)) == (before, [])
+        status, said = forked(sent, CHANGES, number)
+        assert world.current in (before, release.name)
+        assert world.damage(world.current) == []
         if status == -signal.SIGKILL:
             killed += 1
             if release.name in known.whole(world.places):
                 assert world.damage(release.name) == []
         else:
             assert (status, json.loads(said)["name"]) == (0, release.name)
-        world.send(TREE)
+        world.send(TREE, request={"name": release.name})
+        assert world.current == release.name
         assert on_disk(world.path(release.name)) == TREE
         assert world.damage(release.name) == []
         assert world.litter() == []
@@ -255,25 +276,24 @@ exec "$2" -c "$3" "$1"
 _FULL = """
 import os, sys
 from pathlib import Path
-from tests.unit.agent.releases.world import File, World, on_disk, package, reader, release_of, stream
+from tests.unit.agent.releases.world import File, World, on_disk, package
 from klops.agent.errors import VerbError
-from klops.agent.releases import receive
 world = World(Path(sys.argv[1]))
 before = world.sync(package("before"))
 big = {**package("big"), **{f"{n}.bin": File(os.urandom(500_000)) for n in range(10)}}
 try:
-    world.offer(big)
+    world.send(big)
 except VerbError as error:
     print(error.code, error.message)
 print(world.litter(), world.damage(world.current))
 tree = {**package("fits"), **{f"{n}.bin": File(os.urandom(300_000)) for n in range(3)}}
-release = release_of(tree)
-data = stream(release, world.offer(tree)["lacking"], tree)
 filler = Path(sys.argv[1]) / "filler"
-with filler.open("wb", buffering=0) as file:
-    file.write(bytes(2_300_000))
+def fill(data):
+    with filler.open("wb", buffering=0) as file:
+        file.write(bytes(2_300_000))
+    return data
 try:
-    receive.receive(world.places, release.name, reader(data), lambda _: True)
+    world.send(tree, fill)
 except VerbError as error:
     print(error.code)
 print(world.litter(), world.damage(world.current), world.current == before)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from klops.agent.releases import activate, files, known, offer, receive
+from klops.agent.releases import activate, files, known, send
 from klops.agent.releases.places import Places
+from klops.agent.releases.stream import Gone
 from klops.source.manifest import FILE, LINK, Entry, Release, digest
 from klops.source.manifest.release import named, ordered
 
@@ -83,12 +85,17 @@ def stream(release: Release, lacking: list[int], tree: Tree) -> bytes:
     return gzip.compress(b"".join(content(tree[release.entries[index].path]) for index in lacking), 1)
 
 
-def reader(data: bytes, most: int = 1 << 30) -> Any:
-    """A pipe that gives these bytes, at most so many at once."""
-    view = memoryview(data)
+def reader(parts: Iterable[bytes], most: int = 1 << 30) -> Any:
+    """A pipe that gives these bytes, each part when it is its turn, at most so many at once."""
+    pieces, view = iter(parts), memoryview(b"")
 
     def read(asked: int) -> bytes:
         nonlocal view
+        while not view:
+            try:
+                view = memoryview(next(pieces))
+            except StopIteration:
+                return b""
         part, view = view[: min(asked, most)], view[min(asked, most) :]
         return bytes(part)
 
@@ -108,15 +115,47 @@ class World:
         self.places = Places(str(self.root))
 
     def offer(self, tree: Tree, **about: Any) -> Any:
-        """What is lacking of a tree."""
-        return offer.offer(self.places, release_of(tree, **about).dumps())
+        """What is told to be lacking of a tree, to somebody who then goes away."""
+        told: dict[str, Any] = {}
 
-    def send(self, tree: Tree, data: bytes | None = None, **about: Any) -> Any:
-        """Offer a tree and have it received."""
+        def tell(value: Mapping[str, Any]) -> bool:
+            told.update(value)
+            return False
+
+        with contextlib.suppress(Gone):
+            self.send(tree, tell=tell, **about)
+        return told
+
+    def lacks(self, tree: Tree, **about: Any) -> list[str]:
+        """The paths of it."""
         release = release_of(tree, **about)
-        lacking = self.offer(tree, **about)["lacking"]
-        sent = stream(release, lacking, tree) if data is None else data
-        return receive.receive(self.places, release.name, reader(sent), heard)
+        return [release.entries[index].path for index in self.offer(tree, **about)["lacking"]]
+
+    def send(
+        self,
+        tree: Tree,
+        spoil: Callable[[bytes], bytes] = bytes,
+        tell: Callable[[Mapping[str, Any]], bool] = heard,
+        *,
+        most: int = 1 << 30,
+        gone: bool = False,
+        request: Any = None,
+        **about: Any,
+    ) -> Any:
+        """Send a tree: what it lacks, ``spoil`` of it. ``request``: for the activation that follows."""
+        release = release_of(tree, **about)
+        told: dict[str, Any] = {}
+
+        def hear(value: Mapping[str, Any]) -> bool:
+            told.update(value)
+            return tell(value)
+
+        def parts() -> Iterator[bytes]:
+            yield release.dumps()
+            yield spoil(stream(release, told["lacking"], tree))
+
+        asked = {"manifest": len(release.dumps()), "activate": request}
+        return send.send(self.places, asked, reader(parts(), most), hear, lambda _: gone)
 
     def activate(self, name: str, **more: Any) -> Any:
         """Make a release the current one."""

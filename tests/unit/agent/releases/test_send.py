@@ -1,10 +1,11 @@
-"""A tree is offered, what lacks is sent, and lies there as its manifest says."""
+"""Of a tree what lacks is sent, and it lies there as its manifest says."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klops.agent.errors import VerbError
-from klops.agent.releases import files, known, receive
-from klops.source.manifest import Release
+from klops.agent.releases import files, known, laying, send
+from klops.agent.releases.stream import Gone
 
-from .world import COMMITTED, File, Link, World, on_disk, package, reader, release_of, stream, tidy, writable
+from .world import COMMITTED, File, Link, World, heard, on_disk, package, reader, release_of, tidy, writable
 
 TREE: dict[str, File | Link] = {
     "run.sh": File(b"#!/bin/sh\n", executable=True),
@@ -37,7 +38,14 @@ def test_all_of_it_lies_there_read_only_with_the_time_of_its_commit(world: World
     assert len(told["lacking"]) == 6
     assert told["bytes"] == sum(release_of(TREE).entries[index].size for index in told["lacking"])
     done = world.send(TREE)
-    assert done == {"name": release_of(TREE).name, "files": 6, "bytes": told["bytes"], "linked": 0}
+    assert done == {
+        "name": release_of(TREE).name,
+        "whole": False,
+        "files": 6,
+        "bytes": told["bytes"],
+        "linked": 0,
+        "activated": None,
+    }
     folder = world.path(done["name"])
     assert on_disk(folder) == TREE
     files_of = [path.stat() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -55,9 +63,9 @@ def test_all_of_it_lies_there_read_only_with_the_time_of_its_commit(world: World
 def test_what_is_there_is_neither_sent_nor_written_again(world: World) -> None:
     name = world.send(TREE)["name"]
     before = {path: path.lstat().st_ino for path in world.path(name).rglob("*")}
-    told = world.offer(TREE)
-    assert (told["lacking"], told["whole"]) == ([], True)
-    assert world.send(TREE, data=b"")["files"] == 0
+    assert world.offer(TREE) == {"lacking": [], "bytes": 0}
+    done = world.send(TREE)
+    assert (done["whole"], done["files"]) == (True, 0)
     assert {path: path.lstat().st_ino for path in world.path(name).rglob("*")} == before
     assert world.litter() == []
 
@@ -65,8 +73,7 @@ def test_what_is_there_is_neither_sent_nor_written_again(world: World) -> None:
 def test_another_release_shares_what_is_the_same(world: World) -> None:
     first = world.send(TREE)["name"]
     other = {**TREE, "pkg/a.py": File(b"a = 2\n"), "run.sh": File(b"#!/bin/sh\n", executable=False)}
-    told = world.offer(other)
-    assert [release_of(other).entries[index].path for index in told["lacking"]] == ["pkg/a.py"]
+    assert world.lacks(other) == ["pkg/a.py"]
     done = world.send(other)
     assert on_disk(world.path(done["name"])) == other
     assert on_disk(world.path(first)) == TREE
@@ -88,28 +95,9 @@ def test_a_file_changed_by_hand_is_not_shared(world: World) -> None:
     (first / "pkg/a.py").write_text("a = 3\n")
     (first / "pkg/a.py").chmod(0o444)
     other = {**TREE, "more": File(b"more")}
-    told = world.offer(other)
-    assert {release_of(other).entries[index].path for index in told["lacking"]} == {"more", "pkg/a.py"}
+    assert set(world.lacks(other)) == {"more", "pkg/a.py"}
     assert on_disk(world.path(world.send(other)["name"])) == other
     assert (first / "pkg/a.py").read_text() == "a = 3\n"
-
-
-def test_a_file_changed_after_the_offer_is_not_shared_either(world: World) -> None:
-    first = world.path(world.send(TREE)["name"])
-    other = {**TREE, "more": File(b"more")}
-    release = release_of(other)
-    data = stream(release, world.offer(other)["lacking"], other)
-    writable(first / "pkg/a.py")
-    (first / "pkg/a.py").write_text("a = 3\n")
-    with pytest.raises(VerbError, match=r"pkg/a\.py was here when the release was offered") as caught:
-        receive.receive(world.places, release.name, reader(data), lambda _: True)
-    assert caught.value.code == "stale-offer"
-    assert not world.path(release.name).exists()
-    # the next run has it sent, and nothing else: the rest has arrived
-    told = world.offer(other)
-    assert {release.entries[index].path for index in told["lacking"]} == {"pkg/a.py"}
-    assert on_disk(world.path(world.send(other)["name"])) == other
-    assert world.litter() == []
 
 
 @pytest.mark.parametrize("refused", [files.UNABLE[2], files.UNABLE[-1]], ids=os.strerror)
@@ -152,9 +140,8 @@ def test_a_damaged_release_is_laid_down_anew_while_it_is_the_current_one(
         "pkg/extra.py": "extra",
     }
     with (folder / "pkg/a.py").open() as running:
-        told = world.offer(TREE)
         # of the empty ones another is there
-        assert [release_of(TREE).entries[index].path for index in told["lacking"]] == ["pkg/a.py"]
+        assert world.lacks(TREE) == ["pkg/a.py"]
         world.send(TREE)
         assert running.read() == "a = 3\n"
     assert world.damage(name) == []
@@ -183,13 +170,27 @@ def test_a_manifest_that_can_not_be_read_is_written_anew(world: World) -> None:
     manifest = world.root / "releases" / (name + ".json")
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[:-40])
-    assert not world.offer(TREE)["whole"]
-    world.send(TREE)
+    assert not world.send(TREE)["whole"]
     assert manifest.read_bytes() == whole
     assert world.damage(name) == []
 
 
 # -- streams that are not as they should be
+
+
+def cut_at(part: float) -> Callable[[bytes], bytes]:
+    """Of a stream so much, never all of it."""
+    return lambda data: data[: int(part * (len(data) - 1))]
+
+
+def noted(told: list[Any]) -> Callable[[Any], bool]:
+    """Somebody who writes down what is told."""
+
+    def tell(value: Any) -> bool:
+        told.append(value)
+        return True
+
+    return tell
 
 
 def test_a_stream_cut_anywhere_leaves_what_runs_and_what_has_arrived(world: World, tmp_path: Path) -> None:
@@ -198,27 +199,23 @@ def test_a_stream_cut_anywhere_leaves_what_runs_and_what_has_arrived(world: Worl
     dice = random.Random(seed)
     running = world.sync(package("old"))
     other = {f"f{number}": File(bytes(dice.choices(range(256), k=700))) for number in range(40)}
-    release = release_of(other)
-    whole = stream(release, world.offer(other)["lacking"], other)
-    lacking = 40
-    for offset in sorted([0, len(whole) - 1, *(dice.randrange(len(whole)) for _ in range(30))]):
+    lacking, cuts = 40, [0.0, 1.0, *(dice.random() for _ in range(30))]
+    for part in sorted(cuts):
         told = world.offer(other)
         # it only becomes less
         assert len(told["lacking"]) <= lacking
         lacking = len(told["lacking"])
-        data = stream(release, told["lacking"], other)
+        if not lacking:
+            break  # the last cut was just before the end
         with pytest.raises(VerbError) as caught:
-            receive.receive(
-                world.places, release.name, reader(data[: min(offset, len(data) - 1)]), lambda _: True
-            )
+            world.send(other, cut_at(part))
         assert caught.value.code == "stream-cut"
         assert world.current == running
-        assert not world.path(release.name).exists()
+        assert not world.path(release_of(other).name).exists()
         assert world.damage(running) == []
     assert lacking < 40
-    done = world.send(other)
-    assert done["files"] == len(world.offer(other)["lacking"]) + lacking
-    assert on_disk(world.path(release.name)) == other
+    assert world.send(other)["files"] <= lacking
+    assert on_disk(world.path(release_of(other).name)) == other
     assert world.litter() == []
 
 
@@ -236,70 +233,150 @@ def test_a_stream_cut_anywhere_leaves_what_runs_and_what_has_arrived(world: Worl
     ],
     ids=["tail", "too much", "too little", "no end", "wrong end", "nothing", "plain", "other"],
 )
-def test_a_stream_that_is_not_what_was_offered_is_refused(world: World, spoil: Any, code: str) -> None:
-    release = release_of(TREE)
-    whole = stream(release, world.offer(TREE)["lacking"], TREE)
+def test_a_stream_that_is_not_what_was_lacking_is_refused(world: World, spoil: Any, code: str) -> None:
     with pytest.raises(VerbError) as caught:
-        receive.receive(world.places, release.name, reader(spoil(whole)), lambda _: True)
+        world.send(TREE, spoil)
     assert caught.value.code == code
     assert known.whole(world.places) == []
-    world.send(TREE)
-    assert world.damage(release.name) == []
+    name = world.send(TREE)["name"]
+    assert on_disk(world.path(name)) == TREE
+    assert (world.damage(name), world.litter()) == ([], [])
 
 
-def test_more_than_nothing_where_nothing_lacks_is_refused(world: World) -> None:
+def test_where_nothing_lacks_nothing_is_read(world: World) -> None:
     world.send(TREE)
     other = {"only": TREE["run.sh"]}
-    release = release_of(other)
-    assert world.offer(other)["lacking"] == []
-    with pytest.raises(VerbError, match="more than was offered"):
-        receive.receive(world.places, release.name, reader(gzip.compress(b"x")), lambda _: True)
-    assert (
-        receive.receive(world.places, release.name, reader(gzip.compress(b"")), lambda _: True)["linked"] == 1
-    )
+
+    def never(_: bytes) -> bytes:
+        raise AssertionError
+
+    assert world.send(other, never)["linked"] == 1
+    assert on_disk(world.path(release_of(other).name)) == other
 
 
 def test_one_byte_at_a_time_is_a_stream_too(world: World) -> None:
-    release = release_of(TREE)
-    data = stream(release, world.offer(TREE)["lacking"], TREE)
-    receive.receive(world.places, release.name, reader(data, most=1), lambda _: True)
-    assert on_disk(world.path(release.name)) == TREE
+    assert on_disk(world.path(world.send(TREE, most=1)["name"])) == TREE
 
 
-def test_what_arrived_of_another_release_helps(world: World) -> None:
-    release = release_of(TREE)
-    data = stream(release, world.offer(TREE)["lacking"], TREE)
+def test_a_stream_that_becomes_much_larger_is_one_too(world: World) -> None:
+    tree = {"zeros": File(bytes(5 << 20)), "z": File(b"z"), "none": File(b"")}
+    assert on_disk(world.path(world.send(tree)["name"])) == tree
+
+
+def test_what_arrived_is_not_sent_again_and_helps_another_release(world: World) -> None:
     with pytest.raises(VerbError):
-        receive.receive(world.places, release.name, reader(data[:-1]), lambda _: True)
-    other = {**TREE, "more": File(b"more")}
-    assert [release_of(other).entries[index].path for index in world.offer(other)["lacking"]] == ["more"]
-    world.send(other)
-    assert on_disk(world.path(release_of(other).name)) == other
+        world.send(TREE, lambda data: data[:-1])
+    assert world.lacks(TREE) == []
+    other = {**TREE, "more": File(b"more"), "pkg/a.py": File(b"a = 1\n", executable=True)}
+    assert world.lacks(other, committed=COMMITTED + 1) == ["more"]
+    done = world.send(other, committed=COMMITTED + 1)
+    folder = world.path(done["name"])
+    assert on_disk(folder) == other
+    # what nobody has yet is not of the other one's time
+    assert {path.lstat().st_mtime for path in folder.rglob("*")} == {COMMITTED + 1}
+    assert world.litter() == []
+
+
+def test_what_is_half_there_after_a_kill_is_sent_again(world: World) -> None:
+    with pytest.raises(VerbError):
+        world.send(TREE, lambda data: data[:-1])
+    (tree,) = (world.root / "releases/.incoming").glob("*/tree")
+    half = tree / "pkg/deep/b.bin"
+    half.chmod(0o600)
+    half.write_bytes(half.read_bytes()[:100])
+    (tree / "run.sh").unlink()
+    assert world.lacks(TREE) == ["pkg/deep/b.bin", "run.sh"]
+    assert on_disk(world.path(world.send(TREE)["name"])) == TREE
     assert world.litter() == []
 
 
 def test_nobody_reads_any_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive, "_REPEAT", 0.0)
-    release = release_of(TREE)
-    data = stream(release, world.offer(TREE)["lacking"], TREE)
-    with pytest.raises(receive.Gone):
-        receive.receive(world.places, release.name, reader(data), lambda _: False)
+    monkeypatch.setattr(laying, "_REPEAT", 0.0)
+    with pytest.raises(Gone):
+        world.send(TREE, tell=lambda value: "got" not in value)
     world.send(TREE)
-    assert on_disk(world.path(release.name)) == TREE
+    assert on_disk(world.path(release_of(TREE).name)) == TREE
 
 
 def test_progress_is_told_in_plain_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive, "_REPEAT", 0.0)
-    release, told = release_of(TREE), []
-    data = stream(release, world.offer(TREE)["lacking"], TREE)
+    monkeypatch.setattr(laying, "_REPEAT", 0.0)
+    told: list[Any] = []
+    done = world.send(TREE, tell=noted(told))
+    got = [one["got"] for one in told if "got" in one]
+    assert got == sorted(got)
+    assert got[-1] == done["bytes"] == told[0]["bytes"]
+    assert [one["files"] for one in told if "files" in one][-1] == 5
 
-    def tell(value: Any) -> bool:
-        told.append(value)
-        return True
 
-    done = receive.receive(world.places, release.name, reader(data), tell)
-    assert [one["got"] for one in told] == sorted(one["got"] for one in told)
-    assert told[-1]["got"] == done["bytes"]
+# -- and it becomes the current one
+
+
+def test_a_tree_is_sent_and_becomes_the_current_one_in_one_go(world: World) -> None:
+    first = world.sync(package("first"))
+    told: list[Any] = []
+    release = release_of(TREE)
+    done = world.send(TREE, tell=noted(told), request={"name": release.name, "keep": 0})
+    assert [sorted(one) for one in told] == [["bytes", "lacking"], ["laid"]]
+    assert done["activated"] == {
+        "before": first,
+        "changed": [f"current: {first} -> {release.name}"],
+        "imports": [],
+        "pruned": [first],
+        "notes": [],
+    }
+    assert (world.current, world.damage(release.name), world.litter()) == (release.name, [], [])
+    # and once more, where all is there
+    done = world.send(TREE, request={"name": release.name})
+    assert (done["whole"], done["activated"]["changed"]) == (True, [])
+
+
+def test_every_file_that_becomes_current_is_hashed_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.sync(TREE)
+    other = {**TREE, "pkg/a.py": File(b"a = 2\n"), "more": File(b"more")}
+    hashed: list[int] = []
+    whole = files.sha256_of
+
+    def counted(fd: int, size: int) -> str:
+        hashed.append(os.fstat(fd).st_ino)
+        return whole(fd, size)
+
+    monkeypatch.setattr(files, "sha256_of", counted)
+    name = release_of(other).name
+    world.send(other, request={"name": name})
+    arrived = {"pkg/a.py", "more"}
+    shared = {path for path, one in other.items() if isinstance(one, File)} - arrived
+    assert sorted(hashed) == sorted((world.path(name) / path).stat().st_ino for path in shared)
+    hashed.clear()
+    world.send(TREE, request={"name": first})
+    assert len(hashed) == len(set(hashed)) == len([one for one in TREE.values() if isinstance(one, File)])
+
+
+def test_what_is_damaged_is_mended_before_it_becomes_current(world: World) -> None:
+    name = world.send(TREE)["name"]
+    writable(world.path(name) / "pkg/a.py")
+    (world.path(name) / "pkg/a.py").write_text("a = 3\n")
+    done = world.send(TREE, request={"name": name})
+    assert (done["files"], world.current, world.damage(name)) == (1, name, [])
+
+
+def test_nothing_is_switched_for_who_is_gone(world: World) -> None:
+    first = world.sync(package("first"))
+    name = release_of(TREE).name
+    with pytest.raises(Gone):
+        world.send(TREE, request={"name": name}, gone=True)
+    assert (world.current, world.damage(name)) == (first, [])
+
+
+def test_one_thing_is_sent_and_another_to_be_activated(world: World) -> None:
+    first = world.sync(package("first"))
+    requests: list[Any] = [{"name": first}, {}, [], {"name": release_of(TREE).name, "keep": -1}]
+    for request in requests:
+        with pytest.raises(VerbError):
+            world.send(TREE, request=request)
+    assert world.current == first
+    assert known.whole(world.places) == [first]
 
 
 # -- hostile manifests
@@ -351,35 +428,40 @@ def test_a_file_below_a_link_is_refused(world: World) -> None:
 def test_a_name_that_is_not_the_contents_is_refused(world: World, name: str) -> None:
     release = release_of(TREE)._replace(name=name)
     with pytest.raises(VerbError) as caught:
-        world_offer(world, release)
+        sent(world, release.dumps())
     assert caught.value.code in ("bad-name", "damaged")
     assert not (world.root / "releases").exists()
 
 
-def world_offer(world: World, release: Release) -> None:
-    """Offer a manifest as it is."""
-    from klops.agent.releases import offer
-
-    offer.offer(world.places, release.dumps())
+def sent(world: World, data: bytes, **request: Any) -> None:
+    """Send a manifest as it is."""
+    send.send(world.places, {"manifest": len(data), **request}, reader([data]), heard, lambda _: False)
 
 
 def test_a_manifest_of_a_newer_klops_is_not_guessed(world: World) -> None:
-    from klops.agent.releases import offer
-
     data = release_of(TREE).dumps().replace(b'"schema": 1', b'"schema": 2', 1)
     with pytest.raises(VerbError) as caught:
-        offer.offer(world.places, data)
+        sent(world, data)
     assert caught.value.code == "newer-schema"
     for spoiled in (b"", b"no json", release_of(TREE).dumps()[:-30]):
         with pytest.raises(VerbError) as caught:
-            offer.offer(world.places, spoiled)
+            sent(world, spoiled)
         assert caught.value.code == "damaged"
 
 
-def test_only_what_was_offered_is_received(world: World) -> None:
+@pytest.mark.parametrize(
+    ("size", "code"), [(None, "usage"), (-1, "usage"), (True, "usage"), (5000, "stream-cut")]
+)
+def test_a_manifest_that_is_not_whole_is_none(world: World, size: Any, code: str) -> None:
     with pytest.raises(VerbError) as caught:
-        receive.receive(world.places, release_of(TREE).name, reader(b""), lambda _: True)
-    assert caught.value.code == "no-offer"
+        sent(world, release_of(TREE).dumps(), manifest=size)
+    assert caught.value.code == code
+
+
+def test_a_link_farther_than_linux_takes_is_refused(world: World) -> None:
+    with pytest.raises(VerbError, match="farther") as caught:
+        world.send({"l": Link(b"a" * 5000)})
+    assert caught.value.code == "unsafe-path"
 
 
 # -- any tree at all
@@ -422,7 +504,7 @@ def test_any_tree_lies_there_as_it_is_and_needs_nothing_the_second_time(
         done = world.send(tree)
         assert on_disk(world.path(done["name"])) == tree
         assert world.damage(done["name"]) == []
-        assert world.offer(tree)["lacking"] == []
+        assert world.lacks(tree) == []
     # what the second shares has not changed the first
     assert on_disk(world.path(release_of(first).name)) == first
     assert world.damage(release_of(first).name) == []
