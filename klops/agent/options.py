@@ -39,6 +39,7 @@ _FLAGS = (
     "--verify",
     "--entries",
     "--resumes",
+    "--late",
 )
 #: Verbs that take the name of a unit or a release.
 _NAMED = ("start", "stop", "restart", "remove", "wait", "logs", "build")

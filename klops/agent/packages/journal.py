@@ -70,10 +70,11 @@ def _note(places: Places, stack: known.Stack, patches: Mapping[str, Any]) -> Non
     for file, entry in patches.items():
         known.note_patch(places, file, entry)
     known.note_stack(places, stack)
-    _end(places)
+    drop(places)
 
 
-def _end(places: Places) -> None:
+def drop(places: Places) -> None:
+    """Forget a change that was begun: it is whole, undone, or of no container any more."""
     store.remove(places.journal)
     store.remove(places.listing)
 
@@ -105,7 +106,7 @@ def put_back(places: Places, site: Site) -> list[str]:
         put_kept(places, site, file, digest)
     _verify(site, before)
     os.sync()
-    _end(places)
+    drop(places)
     return sorted(before)
 
 

@@ -168,18 +168,23 @@ def _put_back(places: Places, before: str | None, put: Sequence[Target]) -> Iter
     try:
         yield
     except BaseException:
-        old = spots(places, put)
-        for _, spot in spots(places, recorded(places)):
-            if spot.place not in _at(old):
-                spot.take_away()
-        if before is not None:
-            point(places, before)
-        elif os.path.lexists(places.current):
-            os.unlink(places.current)
-        for _, spot in old:
-            spot.put()
-        _record(places, put)
+        go_back(places, before, put)
         raise
+
+
+def go_back(places: Places, before: str | None, put: Sequence[Target]) -> None:
+    """Have the link and the targets as they once were. Raises :class:`VerbError` and ``OSError``."""
+    old = spots(places, put)
+    for _, spot in spots(places, recorded(places)):
+        if spot.place not in _at(old):
+            spot.take_away()
+    if before is not None:
+        point(places, before)
+    elif os.path.lexists(places.current):
+        os.unlink(places.current)
+    for _, spot in old:
+        spot.put()
+    _record(places, put)
 
 
 def recorded(places: Places) -> list[Target]:

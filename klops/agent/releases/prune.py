@@ -20,10 +20,12 @@ _BESIDE = re.compile(r"(.*\.json|current)\.\d+\.new\Z")
 
 
 def in_use(places: Places) -> set[str]:
-    """Releases that units run from. Raises :class:`VerbError` when that can't be told."""
+    """Releases that units run from, or come back to. Raises :class:`VerbError` when that can't be told."""
+    from klops.agent.supervision import goback
     from klops.agent.units import unit
 
-    paths, found = store.Paths(places.root), set()
+    paths = store.Paths(places.root)
+    found = goback.needed_releases(paths)
     for name in paths.names():
         state = store.read_json(paths.state(name)) or {}
         if state.get("state") != unit.STOPPED and isinstance(state.get("release"), str):

@@ -85,7 +85,7 @@ def _run(options: Options, package: str) -> int:
         emit(_status(paths, package, options.values.get("--access-age")))
         return 0
     if options.verb in ("keep", "bring-back", "forget-kept", "quit"):
-        emit(_whole(options.verb, paths))
+        emit(_whole(options, paths))
         return 0
     name = store.check_name(options.name)
     if options.verb == "logs":
@@ -113,18 +113,23 @@ def _run(options: Options, package: str) -> int:
     return 0
 
 
-def _whole(verb: str, paths: store.Paths) -> dict[str, Any]:
+def _whole(options: Options, paths: store.Paths) -> dict[str, Any]:
     """Verbs about all units at once."""
+    verb = options.verb
     if verb == "quit":
         from klops.agent.supervision import quitting
 
         return quitting.leave(paths)
     from klops.agent.supervision import goback
 
+    if verb == "forget-kept":
+        return goback.forget(paths)
+    from klops.agent.verbs import codeback
+
     if verb == "keep":
         wanted = [name for name, one in _known(paths)["units"].items() if one["desired"] == "running"]
-        return goback.keep(paths, wanted)
-    return goback.bring_back(paths) if verb == "bring-back" else goback.forget(paths)
+        return goback.keep(paths, wanted, codeback.kept(paths.root, here="--late" not in options.flags))
+    return goback.bring_back(paths, lambda code: codeback.put_back(paths.root, code))
 
 
 def _known(paths: store.Paths, **more: Any) -> dict[str, Any]:

@@ -71,6 +71,25 @@ def test_it_is_brought_back_into_a_new_life_from_whatever_state(site: Site) -> N
     assert get(spec["port"]) == 200
 
 
+def test_units_come_back_on_the_release_that_they_had(held: Site) -> None:
+    releases = held.root / "releases"
+    for name in ("first", "second"):
+        (releases / name).mkdir(parents=True)
+    link = releases / "current"
+    link.symlink_to("first")
+    spec = held.spec(source={"paths": []})
+    held.start(spec)
+    held.reaches("ready")
+    held.verb("keep")
+    link.unlink()
+    link.symlink_to("second")
+    # it runs on another one in their place, with the same settings
+    held.verb("restart", "llm")
+    assert held.ready_again(1)["release"] == "second"
+    held.verb("bring-back")
+    assert (link.readlink().name, held.ready_again(2)["release"]) == ("first", "first")
+
+
 def test_keeping_needs_no_supervisor_and_nothing_wanted_is_kept_as_nothing(site: Site) -> None:
     hold = site.hold()
     assert site.verb("keep") == {"units": []}
@@ -112,6 +131,7 @@ def test_one_that_cannot_be_kept_leaves_what_was_kept_before(
         {"schema": 1, "units": {"llm": {}}},
         {"schema": 1, "units": {"../llm": {"spec": {}, "secret": None}}},
         {"schema": 1, "units": {"llm": {"spec": {"schema": 1}, "secret": None}}},
+        {"schema": 1, "units": {}},
         {"schema": 2, "units": {}},
     ],
 )

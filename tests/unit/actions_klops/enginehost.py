@@ -269,6 +269,8 @@ class EngineHost:
             self.desired = self.kept
         elif verb == "forget-kept":
             self.kept = ""
+        elif verb == "stack":
+            return reply('{"done": {"changed": []}}\n')
         elif verb == "wait":
             if box.id != OLD and "unit" in self.faults:
                 known = {"state": "failed", "error": {"message": "no memory"}, "log": ["last words"]}
@@ -277,4 +279,4 @@ class EngineHost:
         return reply("{}")
 
 
-VERBS = frozenset(["keep", "stop", "start", "bring-back", "forget-kept", "wait", "quit"])
+VERBS = frozenset(["keep", "stop", "start", "bring-back", "forget-kept", "wait", "quit", "stack"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from klops.errors import (
     KlopsError,
     TaskFailed,
 )
+from klops.inventory.settings import Patch, Stack
 from klops.remote.base import Reply
 from klops.remote.fake import reply
 
@@ -313,3 +315,46 @@ def test_an_adopted_one_that_was_denied_its_cards_is_not_replaced_by_the_setting
     failure = host.plan().failure
     assert failure is not None
     assert failure.code == "device-access-lost"
+
+
+def pinned(**stack: Any) -> EngineHost:
+    """A host whose settings pin a package that a new container has not."""
+    wanted = Stack.model_validate({"packages": {"vllm": "0.15.1"}, **stack})
+    installed = {"vllm": {"version": "0.11.0", "record": "r", "editable": False}}
+    packages = {"installed": installed, "uv": "/usr/bin/uv", "site": "/site", "patches": []}
+    host = EngineHost(settings().model_copy(update={"stack": wanted}))
+    host.replies["packages"] = reply(json.dumps(packages))
+    return host
+
+
+def test_what_units_run_on_is_put_in_while_none_of_them_runs_and_then_they_prove_it() -> None:
+    host = pinned()
+    host.up()
+    assert host.shown == {NAME: (NEW, "running", "always")}
+    order = ["create", "start new", "agent stop", "agent stack", "agent wait", "rm old"]
+    assert [word for word in host.words if word in order] == order
+
+
+def test_packages_that_cannot_be_had_in_the_new_one_bring_the_old_one_back() -> None:
+    host = pinned()
+    error = {"error": {"code": "stack-failed", "message": "no such version"}}
+    host.faults["agent stack"] = reply(json.dumps(error) + "\n", rc=1)
+    with pytest.raises(TaskFailed, match="no such version") as raised:
+        host.up()
+    assert raised.value.code == "recreate-failed"
+    went_back(host)
+
+
+def test_a_patch_that_is_not_here_is_told_before_anything_is_touched() -> None:
+    host = pinned(patches=[Patch(file="vllm/a.py", diff="/no/such.diff")])
+    with pytest.raises(TaskFailed, match=r"/no/such\.diff"):
+        host.up()
+    assert host.shown == {NAME: (OLD, "running", "always")}
+    assert [word for word in host.words if word not in ("run", "agent keep")] == []
+
+
+def test_a_new_one_keeps_late_what_the_old_one_could_not() -> None:
+    host = EngineHost(silent=True)
+    host.up()
+    kept = [call.argv for call in host.remote.log if "keep" in call.argv]
+    assert ["--late" in argv for argv in kept] == [True]

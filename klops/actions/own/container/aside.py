@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: What the agent says where nothing was kept: it could not be asked before the old container was stopped.
 _NOTHING_KEPT = "nothing-kept"
+#: Seconds for packages of a Python in a volume, which the new container had changed.
+_RESTORING = 1800.0
 #: Seconds for which a container is seen to end whose supervisor couldn't be ended.
 _ENDING = 5.0
 _PAUSE = 0.2
@@ -111,7 +113,7 @@ class Aside:
             engine.must(policy, record.id, f"{what} get its restart policy {record.restart} back")
 
     def revive(self) -> None:
-        """The old container runs again, and its units are being started as they were.
+        """The old container runs again, and its units are being started as they were, on what they ran on.
 
         One that did not run before stays as it was. Raises :class:`KlopsError`; done again it does no harm.
         """
@@ -126,7 +128,7 @@ class Aside:
         elif record.units:
             WaitAgent(self.settings).carry_out(self.ctx)
         if record.units:
-            patience = sum(stop_timeout(self.settings, name) for name in record.units) + MARGIN
+            patience = sum(stop_timeout(self.settings, name) for name in record.units) + MARGIN + _RESTORING
             with _if_kept():
                 self._verb("bring-back", patience)
 

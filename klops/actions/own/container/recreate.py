@@ -5,25 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from klops.actions.base import Change, Context, Seen, Step
+from klops.actions.base import Change, Context, Step
 from klops.actions.own import hostreads, hostview, records
 from klops.actions.own.agentverbs import MARGIN, answer
+from klops.actions.own.container import furnish
 from klops.actions.own.container.aside import Aside, aside_name, committed_name
 from klops.actions.own.container.calm import calm
 from klops.actions.own.container.create import lines, nodes
 from klops.actions.own.container.goingback import go_back
 from klops.actions.own.container.making import make
 from klops.actions.own.records import Recreation
-from klops.actions.own.services.action import ServicesAction
 from klops.actions.own.services.steps import judge_holders
 from klops.commands import docker, fit
 from klops.commands.containerspec import ContainerSpec
 from klops.commands.docker import Container
 from klops.errors import AgentError, ChangedMeanwhile, HostUnreachable, KlopsError, LockHeld, TaskFailed
-from klops.remote.base import Replies
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recreate(Step):
-    """Put the old container aside, make the new one, have its units ready, then remove the old one.
+    """Put the old container aside, make the new one with what its units run on, have these ready, then remove
+    the old one.
 
     Whatever goes wrong after the old one was touched, it is put back, and its units with it.
     """
@@ -71,6 +71,7 @@ class Recreate(Step):
         """All of it; returns id and agent of the new one, and the name of the image if one was made."""
         self._unchanged(ctx)
         self._alone(ctx)
+        given = furnish.look(ctx)
         wanted = self._kept(ctx) if self.answers else self.units
         units = self._demanded(ctx, wanted)
         record = Recreation(
@@ -95,7 +96,10 @@ class Recreate(Step):
             about = make(ctx, self.spec, self.settings, self.docker)
             if not self.answers:
                 self._keep_late(ctx)
-            self._serve(ctx, units)
+            furnish.put_in(ctx, self.settings, given)
+            names = [name for name in units if name in self.settings.services]
+            if names:
+                furnish.serve(ctx, names)
         except (HostUnreachable, LockHeld):
             # nobody can be asked, or somebody else is at work: the record tells what there is to put in order
             raise
@@ -160,27 +164,13 @@ class Recreate(Step):
         Where the old one's folder is its own the new one finds nothing to keep, and changes nothing there.
         """
         with suppress(AgentError):
-            self._kept(ctx)
+            self._kept(ctx, "--late")
 
-    def _kept(self, ctx: Context) -> tuple[str, ...]:
+    def _kept(self, ctx: Context, *how: str) -> tuple[str, ...]:
         """Have the agent keep the units as they are; those that are wanted running."""
-        done = ctx.remote.run(hostreads.agent_argv(self.settings, "keep"), check=False, timeout=MARGIN)
+        argv = hostreads.agent_argv(self.settings, "keep", *how)
+        done = ctx.remote.run(argv, check=False, timeout=MARGIN)
         return tuple(map(str, answer(done, "the units could not be kept").get("units") or ()))
-
-    def _serve(self, ctx: Context, units: tuple[str, ...]) -> None:
-        """Have the units ready that were wanted running, as the settings now want them."""
-        names = [name for name in units if name in self.settings.services]
-        if not names:
-            return
-        action = ServicesAction()
-        params = action.params(state="running", names=names)
-        replies: Replies = ctx.remote.read(action.probe(params, ctx.view).reads)
-        plan = action.plan(params, ctx.view, Seen(replies))
-        if plan.failure is not None:
-            raise plan.failure
-        for text in plan.warnings:
-            ctx.warn(text)
-        action.apply(plan, replace(ctx, done=[]))
 
 
 def _ran(container: Container) -> bool:

@@ -9,27 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.agent.packages import wheels
 from tests.unit.agent.packages.world import World, patch_request, sha256
 
 NAMES = ("alpha", "beta")
 CORE = "alpha/core.py"
-
-
-@pytest.fixture
-def stocked(with_uv: World) -> World:
-    """alpha 1.0 is there before klops comes; wheels of alpha 2.0 and of beta."""
-    for number in (1, 2):
-        files = {
-            "alpha/__init__.py": f"V = {number}\n",
-            f"alpha/only{number}.py": "",
-            CORE: f"C = {number}\n",
-        }
-        wheels.wheel(with_uv.wheels, "alpha", f"{number}.0", files, scripts=[f"alpha{number} = alpha:main"])
-        if number == 1:
-            with_uv.put("alpha", "1.0", files)
-    wheels.wheel(with_uv.wheels, "beta", "1.0", {"beta/__init__.py": ""})
-    return with_uv
 
 
 def stands(world: World) -> dict[str, Any]:
