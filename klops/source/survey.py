@@ -162,7 +162,7 @@ def check_whole(source: Source, missing: Mapping[str, str], found: Found) -> Non
     said_of, hints = [], []
     if lacking:
         said_of.append(f"{len(lacking)} LFS pointers without their content: {_some(map(repr, lacking))}")
-        hints.append("git lfs pull")
+        hints.append("git lfs pull, or export-ignore in .gitattributes for what no host needs")
     if gone:
         reasons = (f"{path!r} ({missing[path]})" for path in gone)
         said_of.append(f"{len(gone)} submodules that can't be had: {_some(reasons)}")

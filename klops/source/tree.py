@@ -113,8 +113,8 @@ def look(request: Request) -> Tree:
     """Find out what a host has to get. Reads only: the repository and its configuration stay as they are.
 
     Raises TaskFailed with the codes ``git-missing``, ``git-failed``, ``not-a-repository``,
-    ``dubious-ownership``, ``no-such-ref``, ``dirty-tree``, ``dirty-submodule``, ``not-head``,
-    ``object-missing``, ``lfs-missing``, ``submodule-missing``, ``unsafe-path``, ``empty-tree``.
+    ``dubious-ownership``, ``no-such-ref``, ``ambiguous-ref``, ``dirty-tree``, ``dirty-submodule``,
+    ``not-head``, ``object-missing``, ``lfs-missing``, ``submodule-missing``, ``unsafe-path``, ``empty-tree``.
     """
     repository = find(request.repo.expanduser())
     rev, below = split(request.ref)

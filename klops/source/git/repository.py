@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from klops.commands import git as calls
 from klops.errors import TaskFailed
 from klops.source.git import said
 from klops.source.git.command import environment, run
+
+#: What a name alone may stand for. Git takes the first, with a warning.
+_KINDS = ("refs/tags/", "refs/heads/")
+#: Where the name ends in a revision.
+_REF = re.compile(r"[~^]|@\{")
 
 
 @dataclass(frozen=True)
@@ -102,13 +108,24 @@ def split(ref: str) -> tuple[str, str]:
 def commits(repository: Repository, rev: str) -> tuple[said.Commit, said.Commit | None]:
     """The commit that ``rev`` stands for, and that of HEAD (None where there is none yet).
 
-    Raises TaskFailed (``no-such-ref``).
+    Raises TaskFailed: ``no-such-ref``, ``ambiguous-ref``.
     """
     wanted = rev if rev.startswith(":/") else f"{rev}^{{commit}}"
-    found, head = (
+    names = [f"{kind}{_REF.split(rev, maxsplit=1)[0]}" for kind in _KINDS]
+    asked = (wanted, "HEAD^{commit}", *(f"{name}^{{commit}}" for name in names))
+    found, head, *refs = (
         said.commit(one[0], one[2]) if one is not None and one[1] == "commit" else None
-        for one in repository.asked(wanted, "HEAD^{commit}")
+        for one in repository.asked(*asked)
     )
+    if all(refs) and len(set(refs)) > 1:
+        listed = " and ".join(
+            f"{name} ({one.oid[:12]})" for name, one in zip(names, refs, strict=True) if one
+        )
+        raise TaskFailed(
+            f"{rev!r} is ambiguous in {repository.folder}: {listed}",
+            hint=f"write the one that is meant: {' or '.join(names)}",
+            code="ambiguous-ref",
+        )
     if found is None:
         where = f"{repository.folder} has no commit {rev!r}"
         if rev == "HEAD":

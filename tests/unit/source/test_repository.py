@@ -158,6 +158,24 @@ def test_a_folder_in_a_list_of_gits(path: str, expected: bytes) -> None:
     assert quoted(Path(path)) == expected
 
 
+@pytest.mark.parametrize("suffix", ["", "^{commit}", "~0", "@{0}", ":sub"])
+def test_a_tag_and_a_branch_of_one_name_are_not_chosen_between(repo: Repo, suffix: str) -> None:
+    tagged = repo.commit({"sub/a": b"1"})
+    repo.git("tag", "v1")
+    repo.git("branch", "v1")
+    assert shipped(repo.look(f"v1{suffix}")), "as long as they are the same"
+    newer = repo.commit({"sub/a": b"2"})
+    repo.git("branch", "-f", "v1")
+    with fails("ambiguous-ref") as failed:
+        repo.look(f"v1{suffix}")
+    told = f"refs/tags/v1 ({tagged[:12]}) and refs/heads/v1 ({newer[:12]})"
+    assert told in failed.value.message
+    assert "refs/tags/v1 or refs/heads/v1" in failed.value.hint
+    assert repo.look("refs/tags/v1").release.about["commit"] == tagged
+    assert repo.look("heads/v1").release.about["commit"] == newer
+    assert repo.look().release.about["commit"] == newer
+
+
 def test_nothing_is_left_of_what_is_isolated(repo: Repo, temporary: Path) -> None:
     repo.commit(FILES)
     shipped(repo.look())

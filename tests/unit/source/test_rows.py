@@ -210,7 +210,7 @@ def git_lfs(
 def test_row_D25_pointers_without_content_stop_it(parts: Repo, ref: str) -> None:
     with fails("lfs-missing") as failed:
         parts.look(ref)
-    assert "git lfs pull" in failed.value.hint
+    assert "git lfs pull, or export-ignore" in failed.value.hint
     lacking = ["sub/third_party/x/x/w.bin", "sub/w.bin", *(["top.bin"] if ref == "HEAD" else [])]
     assert f"{len(lacking)} LFS pointers" in failed.value.message
     assert all(repr(path) in failed.value.message for path in lacking)
