@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from klops import userfolders
@@ -23,7 +23,9 @@ OFF = "off"
 #: What is kept: so many files, and bytes of them; the ones used last.
 MOST_FILES, MOST_BYTES = 100, 64 << 20
 #: Raised when what is kept has another form.
-_FORM = 1
+_FORM = 2
+#: How many of those used last may be of the same repository.
+_LOOKED_AT = 4
 
 
 def cache_path(env: Mapping[str, str], *, windows: bool, home: Callable[[], str]) -> str:
@@ -56,6 +58,21 @@ class Cache:
             return None
         return kept
 
+    def last(self, place: str) -> Release | None:
+        """What was used last of what is kept of a place (``about`` says that); None when that is long ago."""
+        if self._folder is None:
+            return None
+        try:
+            found = sorted(_listed(self._folder), reverse=True)[:_LOOKED_AT]
+            for _, _, path in found:
+                head = path.read_bytes().partition(b"\n")[0]
+                if json.loads(head)["about"].get("place") == place:
+                    return loads(path.read_bytes())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # it only helps, and who needs what is damaged will say so
+            return None
+        return None
+
     def put(self, key: str, kept: Release) -> None:
         """Keep it, and let go what wasn't used for the longest time."""
         if self._folder is None:
@@ -77,16 +94,20 @@ class Cache:
 
 
 def _bound(folder: Path) -> None:
-    known = []
-    for path in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another run let it go
-            at = path.stat()
-            known.append((at.st_mtime, at.st_size, path))
     kept = 0
-    for number, (_, size, path) in enumerate(sorted(known, reverse=True)):
+    for number, (_, size, path) in enumerate(sorted(_listed(folder), reverse=True)):
         kept += size
         if number and (number >= MOST_FILES or kept > MOST_BYTES):
             path.unlink(missing_ok=True)
+
+
+def _listed(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each was used, its size, and where it is."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # another run let it go
+                at = entry.stat()
+                yield at.st_mtime, at.st_size, Path(entry.path)
 
 
 def of_user() -> Cache:
@@ -106,6 +127,12 @@ def key(tree: str, below: str, *, expanded: bool) -> str:
     ``expanded``: with the placeholders of a commit filled in, if there are any.
     """
     parts = [_FORM, SCHEMA, endings.VERSION, tree, below, expanded]
+    return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
+
+
+def place(git_dir: str, below: str, *, expanded: bool) -> str:
+    """Of what trees of one repository are made into."""
+    parts = [_FORM, SCHEMA, endings.VERSION, git_dir, below, expanded]
     return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
 

@@ -61,29 +61,36 @@ class Reader:
         self._stores: dict[Path, tuple[Path, ...]] = {}
 
     def files(
-        self, part: Part, below: str = "", wanted: Collection[str] | None = None
+        self,
+        part: Part,
+        below: str = "",
+        wanted: Collection[str] | None = None,
+        known: Collection[str] = frozenset(),
     ) -> Generator[File, None, None]:
         """The files of a part in the order of the bytes of their paths.
 
         ``below``: only in this folder of the part. ``wanted``: only these paths (from the tree's top), and
-        nothing is noted of the others.
+        nothing is noted of the others. ``known``: all but these, which are no links or submodules.
         """
         attributes = declared(part)
         substituted = [path for path, known in attributes.items() if known.get("export-subst") == "set"]
         modes = {listed.path: listed.mode for listed in part.listing}
+        listed = [part.prefix + one.path for one in part.listing if within(one.path, below)]
         paths = [below] if below else []
         if wanted is not None:
             wanted = frozenset(wanted)
             paths = [path.removeprefix(part.prefix) for path in wanted]
+        elif known:
+            paths = [path.removeprefix(part.prefix) for path in listed if path not in known]
         seen = set()
-        for member in archive.members(_archiving(part, bool(substituted)), part.treeish, _literal(paths)):
+        for member in self._members(part, paths, bool(substituted)) if paths or not known else ():
             if not within(member.path, below):
                 continue
             path = part.prefix + member.path
-            seen.add(member.path)
+            seen.add(path)
             if member.file is None and member.target is None:
                 self.found.places.add(path)
-            elif wanted is not None and path not in wanted:
+            elif path in known or (wanted is not None and path not in wanted):
                 continue
             elif member.file is not None:
                 mode = EXECUTABLE if modes[member.path] & 0o100 else PLAIN
@@ -94,9 +101,13 @@ class Reader:
                 target = member.target or ""
                 yield File(path, LINK, LINK_MODE, iter((said.raw(target),)), target)
         if wanted is None:
-            away = (one.path for one in part.listing if within(one.path, below) and one.path not in seen)
-            self.found.ignored += [part.prefix + path for path in away]
-            self.found.substituted += [part.prefix + path for path in substituted if path in seen]
+            self.found.ignored += [path for path in listed if path not in seen and path not in known]
+            self.found.substituted += [
+                part.prefix + path for path in substituted if part.prefix + path in seen
+            ]
+
+    def _members(self, part: Part, paths: list[str], substituted: bool) -> Iterator[archive.Member]:
+        return archive.members(_archiving(part, substituted), part.treeish, _literal(paths))
 
     def _fill(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 
 from klops.errors import TaskFailed
 from klops.source import cache as kept
+from klops.source import unchanged
 from klops.source.files import Found, Reader, tags
 from klops.source.git import said
 from klops.source.git.repository import Repository
@@ -20,6 +21,8 @@ from klops.source.parts import Part, Parts, opened, within
 
 #: Paths that a message lists.
 _NAMED = 20
+#: Bytes of contents that are held: what has just been read for a look needn't be read again to be sent.
+HELD = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,16 @@ class Survey:
     lfs: int = 0
     submodules: int = 0
 
+    #: contents that were read meanwhile, by path: as many as :data:`HELD` bytes
+    contents: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
     @property
     def noted(self) -> dict[str, Any]:
-        """All but the entries, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "entries"}
+        """What it has beside entries and contents, by name."""
+        return {name: getattr(self, name) for name in _NOTED}
+
+
+_NOTED = tuple(one.name for one in fields(Survey) if one.name not in ("entries", "contents"))
 
 
 def survey(cache: kept.Cache, source: Source) -> Survey:
@@ -68,28 +77,37 @@ def survey(cache: kept.Cache, source: Source) -> Survey:
     key = kept.key(source.tree, source.below, expanded=bool(source.commit))
     known = cache.get(key)
     if known is not None and _still(known.about["depends"], source):
-        noted: dict[str, Any] = {
-            name: tuple(one) if isinstance(one, list) else one for name, one in known.about["noted"].items()
-        }
-        return Survey(known.entries, **noted)
+        return _surveyed(known)
+    place = kept.place(str(source.repository.git_dir), source.below, expanded=bool(source.commit))
     with opened(source.repository, source.treeish, source.below) as parts:
-        found, substituting = _read(source, parts)
+        before = cache.last(place) if unchanged.may(parts) else None
+        same = unchanged.of(source, parts, before) if before is not None else unchanged.NOTHING
+        found, substituting = _read(source, parts, same)
+        objects = unchanged.objects(source, parts, found.entries)
     depends = _depends(source, substituting) if source.commit and found.substituted else None
     summed = digest(found.entries)
-    about = {"noted": found.noted, "depends": depends}
+    about = {"noted": found.noted, "depends": depends, "place": place, **objects}
     cache.put(key, Release(named(source.tree, summed), summed, about, found.entries))
     return found
 
 
-def _read(source: Source, parts: Parts) -> tuple[Survey, list[Repository]]:
-    """All of it, and the repositories of the parts with placeholders."""
+def _surveyed(known: Release) -> Survey:
+    noted: dict[str, Any] = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in known.about["noted"].items()
+    }
+    return Survey(known.entries, **noted)
+
+
+def _read(source: Source, parts: Parts, same: unchanged.Unchanged) -> tuple[Survey, list[Repository]]:
+    """All that isn't known to be the ``same``, and the repositories of the parts with placeholders."""
     reader = Reader()
     found = reader.found
-    entries: list[Entry] = []
-    normalised: list[str] = []
+    entries = list(same.entries)
+    normalised = list(same.normalised)
     targets: dict[str, str] = {}
+    contents: dict[str, bytes] = {}
     substituting: list[Repository] = []
-    submodules = 0
+    submodules = held = 0
     strip = len(source.full(""))
     for part in parts.all:
         below = "" if part.prefix else source.below
@@ -101,12 +119,17 @@ def _read(source: Source, parts: Parts) -> tuple[Survey, list[Repository]]:
         else:
             continue
         before = len(found.substituted)
-        for file in reader.files(part, below):
+        for file in reader.files(part, below, known=same.known):
             path = file.path[strip:]
-            hashed, size = hashlib.sha256(), 0
+            hashed, size, chunks = hashlib.sha256(), 0, list[bytes]()
             for chunk in file.chunks:
                 hashed.update(chunk)
                 size += len(chunk)
+                if held + size <= HELD:
+                    chunks.append(chunk)
+            if held + size <= HELD:
+                contents[path] = b"".join(chunks)
+                held += size
             entries.append(Entry(path, file.kind, file.mode, size, hashed.hexdigest()))
             if file.normalised:
                 normalised.append(path)
@@ -119,10 +142,11 @@ def _read(source: Source, parts: Parts) -> tuple[Survey, list[Repository]]:
     return Survey(
         entries=tuple(ordered(entries)),
         normalised=_in_order(normalised),
-        ignored=_in_order(path[strip:] for path in found.ignored),
+        ignored=_in_order([*same.ignored, *(path[strip:] for path in found.ignored)]),
         substituted=_in_order(path[strip:] for path in found.substituted),
         lfs=found.lfs,
         submodules=submodules,
+        contents=contents,
     ), substituting
 
 

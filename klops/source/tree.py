@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,6 +64,8 @@ class Tree:
     release: Release
     report: Report
     source: Source = field(compare=False, repr=False)
+    #: contents that are known from the look, by path
+    held: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     def contents(self, paths: Collection[str]) -> Iterator[tuple[Entry, Iterator[bytes]]]:
         """The bytes of these entries, in the order of ``release.entries``, in chunks; of a link what it
@@ -81,6 +83,14 @@ class Tree:
         return self._contents(wanted)
 
     def _contents(self, wanted: list[Entry]) -> Iterator[tuple[Entry, Iterator[bytes]]]:
+        with closing(self._read([entry for entry in wanted if entry.path not in self.held])) as others:
+            for entry in wanted:
+                if entry.path in self.held:
+                    yield entry, iter((self.held[entry.path],))
+                else:
+                    yield next(others)
+
+    def _read(self, wanted: list[Entry]) -> Generator[tuple[Entry, Iterator[bytes]], None, None]:
         source, reader = self.source, Reader()
         with ExitStack() as stack:
             opened_ = stack.enter_context(opened(source.repository, source.treeish, source.below))
@@ -141,7 +151,8 @@ def look(request: Request) -> Tree:
         report = Report(**found.noted, modified=len(status.modified), untracked=len(status.untracked))
     if not found.entries:
         raise TaskFailed("the tree holds no file", hint="see ref, and export-ignore", code="empty-tree")
-    return Tree(request, _release(request, repository, commit, source, found), report, source)
+    release = _release(request, repository, commit, source, found)
+    return Tree(request, release, report, source, found.contents)
 
 
 def _changed(

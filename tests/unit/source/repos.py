@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -100,7 +100,13 @@ def init(folder: Path, *options: str) -> Repo:
 
 
 def shipped(tree: Tree) -> dict[str, bytes]:
-    """All contents, each what its entry says."""
+    """All contents, each what its entry says, whether they are held or have to be read again."""
+    read = _shipped(replace(tree, held={}))
+    assert _shipped(tree) == read
+    return read
+
+
+def _shipped(tree: Tree) -> dict[str, bytes]:
     found = {}
     for entry, chunks in tree.contents([entry.path for entry in tree.release.entries]):
         content = b"".join(chunks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +280,7 @@ def test_large_contents_come_in_chunks(repo: Repo, monkeypatch: pytest.MonkeyPat
         "long.bin": content,
         "small": b"x\n",
     }
-    for entry, chunks in tree.contents(["long.py", "long.bin"]):
+    for entry, chunks in replace(tree, held={}).contents(["long.py", "long.bin"]):
         assert max(map(len, chunks)) <= 1002, entry
 
 
@@ -288,8 +289,21 @@ def test_contents_that_are_no_longer_there(repo: Repo) -> None:
     tree = repo.look()
     oid = repo.git("rev-parse", "HEAD:a").decode().strip()
     (repo.folder / ".git/objects" / oid[:2] / oid[2:]).unlink()
+    # what was just read is held, and isn't read again
+    assert b"".join(next(tree.contents(["a"]))[1]) == b"1" * 99
     with fails("object-missing"):
         shipped(tree)
+
+
+def test_no_more_is_held_than_is_said(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("klops.source.survey.HELD", 100)
+    repo.commit({"a": b"a" * 60, "b": b"b" * 60, "c": b"c" * 40, "d": b"d", "e": b""})
+    tree = repo.look()
+    assert {path: len(content) for path, content in tree.held.items()} == {"a": 60, "c": 40, "e": 0}
+    assert {path: content[:1] for path, content in shipped(tree).items()} == {
+        **{path: path.encode() for path in "abcd"},
+        "e": b"",
+    }
 
 
 def test_contents_that_are_other_ones(repo: Repo) -> None:
@@ -306,7 +320,7 @@ def test_contents_that_are_other_ones(repo: Repo) -> None:
 
 def test_reading_can_be_given_up(repo: Repo, temporary: Path) -> None:
     repo.commit({f"{number}": os.urandom(70_000) for number in range(20)})
-    reading = repo.look().contents([f"{number}" for number in range(20)])
+    reading = replace(repo.look(), held={}).contents([f"{number}" for number in range(20)])
     next(reading)
     (left,) = temporary.iterdir()
     assert left.name.startswith("klops-source-")
