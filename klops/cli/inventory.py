@@ -86,8 +86,12 @@ def check(
     extra_vars: ExtraVarsOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Read everything and check the settings of every host; no host is asked."""
+    """Read everything and check the settings of every host; no host is asked.
+
+    Whether the repositories and patches are there that the settings name on this machine is checked, too.
+    """
     from klops.playbook.plays.hostrender import HostRenderers
+    from klops.source import named
 
     loaded, extra = _load(inventory), parse_extra_vars(extra_vars or ())
     if not loaded.hosts:
@@ -96,7 +100,7 @@ def check(
             hint="an INI file names one in each line; a YAML file lists hosts under a group",
         )
     rendering = HostRenderers(loaded, extra)
-    loaded.check(extra=extra, render=rendering)
+    loaded.check(extra=extra, render=rendering, more=named.look())
     settings = [loaded.settings(host, extra=extra, render=rendering(host)) for host in loaded.hosts]
     counts = {
         "hosts": len(loaded.hosts),

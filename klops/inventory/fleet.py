@@ -19,6 +19,7 @@ from klops.yamlsource import mistakes_of, nearest, to_python
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
+    from klops.inventory.validate import Checks
     from klops.secret import Secret
 
 #: Where values come from that the caller gives without places of their own.
@@ -141,15 +142,17 @@ class Inventory:
         play: Mapping[str, Any] = NONE,
         extra: Mapping[str, Any] = NONE,
         render: Renderer | None = None,
+        more: Checks | None = None,
     ) -> Settings:
         """Typed settings of a host. Raises :class:`SourceErrors` with all mistakes in them.
 
-        Templates in them are rendered by ``render``; without one they are mistakes.
+        Templates in them are rendered by ``render``; without one they are mistakes. ``more`` finds problems
+        that the settings alone don't show.
         """
         from klops.inventory.validate import build_settings
 
         tree = merged(self._sources(host, play, extra)).get(SETTINGS)
-        return build_settings(rendered(tree, render) if tree and render else tree)
+        return build_settings(rendered(tree, render) if tree and render else tree, more)
 
     def connection(
         self,
@@ -202,15 +205,17 @@ class Inventory:
         play: Mapping[str, Any] = NONE,
         extra: Mapping[str, Any] = NONE,
         render: Callable[[str], Renderer] | None = None,
+        more: Checks | None = None,
     ) -> None:
         """Check settings and connection variables of ``hosts`` (None: of all); ``render`` by host's name.
 
-        Raises one :class:`SourceErrors` with every mistake of every host, each place once.
+        ``more`` as :meth:`settings` takes it. Raises one :class:`SourceErrors` with every mistake of every
+        host, each place once.
         """
         mistakes: dict[Mistake, None] = {}
         for host in self.hosts if hosts is None else hosts:
             own = render(host) if render else None
-            for build in (self.settings, self.connection):
+            for build in (partial(self.settings, more=more), self.connection):
                 look = partial(build, host, play=play, extra=extra, render=own)
                 mistakes.update(dict.fromkeys(mistakes_of(look)))
         if mistakes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -26,10 +26,16 @@ CLOSING = 100.0
 
 #: A key's place in the settings: names of keys and indexes of lists.
 Path = tuple[int | str, ...]
+#: What is wrong with settings: at which path, what, and what would be right.
+Problem = tuple[Path, str, str]
+Checks = Callable[[Settings], Iterable[Problem]]
 
 
-def build_settings(tree: Node | None) -> Settings:
-    """Typed settings from the merged ``klops`` variable. Raises :class:`SourceErrors` with all mistakes."""
+def build_settings(tree: Node | None, more: Checks | None = None) -> Settings:
+    """Typed settings from the merged ``klops`` variable. Raises :class:`SourceErrors` with all mistakes.
+
+    ``more`` finds problems that the settings alone don't show.
+    """
     if tree is None or _is_null(tree):
         return Settings()
     if not isinstance(tree, MappingNode):
@@ -42,7 +48,8 @@ def build_settings(tree: Node | None) -> Settings:
         ]
         # without the chain: pydantic's own text shows the values, and one may be a secret
         raise SourceErrors(found) from None
-    if found := [Mistake(_locate(tree, path)[1], text, hint) for path, text, hint in _cross_checks(settings)]:
+    problems = itertools.chain(_cross_checks(settings), more(settings) if more else ())
+    if found := [Mistake(_locate(tree, path)[1], text, hint) for path, text, hint in problems]:
         raise SourceErrors(found)
     return settings
 
@@ -156,8 +163,8 @@ def _locate(tree: Node, path: Path) -> tuple[Location, Location]:
     return key_place, node.location
 
 
-def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
-    """What no single setting can know: (path, message, hint)."""
+def _cross_checks(settings: Settings) -> Iterator[Problem]:
+    """What no single setting can know."""
     cards = settings.cards
     yield from _indexes(("cards", "use"), cards.use or [], range(cards.expected), "cards.expected")
     if "groups" in cards.model_fields_set:
@@ -192,7 +199,7 @@ def _cross_checks(settings: Settings) -> Iterator[tuple[Path, str, str]]:
             yield ("services", two, "cards"), text, "services of one host have disjoint cards"
 
 
-def _known_cards(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+def _known_cards(settings: Settings) -> Iterator[Problem]:
     """What is said of cards, and of their tests."""
     cards = settings.cards
     for index in cards.identities:
@@ -206,7 +213,7 @@ def _known_cards(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         yield path, text, "a test counts as failed that fails so often of so many tries"
 
 
-def _targets(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+def _targets(settings: Settings) -> Iterator[Problem]:
     """Where the release is to be found: each a root or a package, and each once."""
     seen: set[str] = set()
     for number, target in enumerate(settings.source.targets):
@@ -218,6 +225,16 @@ def _targets(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         given = [key for key in ("path", "place", "carry") if key in target.model_fields_set]
         if target.root is not None and given:
             yield (*path, given[0]), f"{_dotted((*path, given[0]))} belongs to a package", "delete it"
+        if target.package is not None and target.carry and not settings.source.build.commands:
+            key: Path = (*path, "carry")
+            text = (
+                f"{_dotted(key)}: only a build takes files over, and {SETTINGS}.source.build has no commands"
+            )
+            yield (
+                key,
+                text,
+                'write source: {build: {commands: ["true"]}} if nothing is to be run, or delete it',
+            )
         if target.root is not None and _below(target.root, settings.root):
             text = f"{_dotted((*path, 'root'))}: {target.root} is within {SETTINGS}.root"
             yield (*path, "root"), text, "name a folder of its own"
@@ -267,7 +284,7 @@ def _ends_as(target: Target) -> bool:
     return f"/{target.folder}".endswith(f"/{(target.package or '').replace('.', '/')}")
 
 
-def _stack(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+def _stack(settings: Settings) -> Iterator[Problem]:
     """Each distribution and each file once, and one way to change a file."""
     names: dict[str, str] = {}
     for name in settings.stack.packages:
@@ -285,7 +302,7 @@ def _stack(settings: Settings) -> Iterator[tuple[Path, str, str]]:
         files.add(patch.file)
 
 
-def _selections(settings: Settings) -> Iterator[tuple[Path, str, str]]:
+def _selections(settings: Settings) -> Iterator[Problem]:
     """Two variables that select different cards: which of them counts differs from runtime to runtime."""
     container = settings.container.env
     for where, env in (
@@ -306,7 +323,7 @@ def _selections(settings: Settings) -> Iterator[tuple[Path, str, str]]:
             )
 
 
-def _unlike(name: str, tp: int | str, count: int) -> Iterator[tuple[Path, str, str]]:
+def _unlike(name: str, tp: int | str, count: int) -> Iterator[Problem]:
     """A service runs on exactly the cards it names, so their number is its tensor parallel size."""
     path: Path = ("services", name, "cards")
     if isinstance(tp, int) and tp != count:
@@ -318,7 +335,7 @@ def _unlike(name: str, tp: int | str, count: int) -> Iterator[tuple[Path, str, s
         yield path, text, f"name another number of cards, or insist with tp: {count}"
 
 
-def _cut_short(settings: Settings, name: str) -> Iterator[tuple[Path, str, str]]:
+def _cut_short(settings: Settings, name: str) -> Iterator[Problem]:
     """A stop of the container must leave a service its own time: docker kills what it doesn't wait for."""
     wanted, given = settings.services[name].stop_timeout, settings.container.stop_timeout
     path = ("services", name, "stop_timeout")
@@ -332,9 +349,7 @@ def _cut_short(settings: Settings, name: str) -> Iterator[tuple[Path, str, str]]
         yield at if set_here else path, text, f"set it to {wanted + _ENDING:g} s or more"
 
 
-def _indexes(
-    path: Path, given: Sequence[int], allowed: Sequence[int], limit: str
-) -> Iterator[tuple[Path, str, str]]:
+def _indexes(path: Path, given: Sequence[int], allowed: Sequence[int], limit: str) -> Iterator[Problem]:
     for at, index in enumerate(given):
         if index not in allowed:
             text = f"{_dotted((*path, at))}: card {index} is outside of {SETTINGS}.{limit}"
@@ -343,7 +358,7 @@ def _indexes(
             yield (*path, at), f"{_dotted((*path, at))}: card {index} is named twice", "delete it"
 
 
-def _twice_with_other_dashes(service: str, flags: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
+def _twice_with_other_dashes(service: str, flags: Sequence[str]) -> Iterator[Problem]:
     """vllm reads ``max_model_len`` and ``max-model-len`` as one flag."""
     seen: dict[str, str] = {}
     for flag in flags:

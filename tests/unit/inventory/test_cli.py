@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -57,6 +59,33 @@ def test_check(write: Write) -> None:
     assert json.loads(run("check", "-o", "json")) == {"ok": True, **counts, "warnings": []}
     with pytest.raises(SourceErrors, match=r"-e: unknown setting klops\.rot"):
         run("check", "-e", '{"klops": {"rot": 1}}')
+
+
+def test_check_looks_for_what_settings_name_on_this_machine(write: Write, tmp_path: Path) -> None:
+    patches = "patches: [{file: a.py, diff: patches/a.dif}, {file: b.py, copy: patches/b.py}]"
+    write(f"g: {{vars: {{klops: {{source: {{repo: repo}}, stack: {{{patches}}}}}}}, hosts: {{h: , i: }}}}")
+    with pytest.raises(SourceErrors) as caught:
+        run("check")
+    told = [str(one).replace(str(tmp_path), "").partition(" (")[0] for one in caught.value.mistakes]
+    assert told == [
+        "hosts.yml:1:35: klops.source.repo: /repo is no folder of this machine",
+        "hosts.yml:1:79: klops.stack.patches[0].diff: there is no file /patches/a.dif",
+        "hosts.yml:1:114: klops.stack.patches[1].copy: there is no file /patches/b.py",
+    ]
+    (tmp_path / "patches").mkdir()
+    for name in ("a.diff", "b.py"):
+        (tmp_path / "patches" / name).touch()
+    (tmp_path / "repo").mkdir()
+    with pytest.raises(SourceErrors) as caught:
+        run("check")
+    told = [one.message + one.hint for one in caught.value.mistakes]
+    assert ["not a git repository" in told[0], "did you mean a.diff?" in told[1]] == [True, True]
+    subprocess.run(["git", "init", "-q", tmp_path / "repo"], check=True)
+    (tmp_path / "patches" / "a.dif").touch()
+    assert run("check").startswith("ok: 2 hosts")
+    # whoever only looks at a host, or stops it, needs none of that
+    (tmp_path / "patches" / "a.dif").unlink()
+    assert "a.dif" in run("list")
 
 
 def test_explain(write: Write) -> None:

@@ -385,6 +385,10 @@ def test_a_patch_names_a_file_beside_the_one_it_is_written_in(write: Write, tmp_
             "{source: {targets: [{root: /a, carry: [x]}]}}",
             "klops.source.targets[0].carry belongs to",
         ),
+        (
+            "{source: {targets: [{package: a, carry: ['*.so']}], build: {installs: [b]}}}",
+            "klops.source.targets[0].carry: only a build takes files over",
+        ),
         ("{source: {targets: [{root: /var/lib/klops/a}]}}", "/var/lib/klops/a is within klops.root"),
         ("{source: {targets: [{root: /opt/../app}]}}", "expected an absolute path, found '/opt/../app'"),
         ("{source: {targets: [{root: //./}]}}", "expected a folder below /, found /"),
