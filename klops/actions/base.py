@@ -115,6 +115,9 @@ class Step(abc.ABC):
     changes: ClassVar[bool] = True
     #: False for steps that leave the host alone (and change the control node, say): they need no lock of it
     on_host: ClassVar[bool] = True
+    #: True for a step that begins with what changes nothing: the host's lock is taken meanwhile, and the step
+    #: itself waits for that (:attr:`Context.locked`) before it goes on
+    awaits_lock: ClassVar[bool] = False
 
     @abc.abstractmethod
     def change(self) -> Change:
@@ -186,10 +189,18 @@ class Context:
     restarting: Callable[[float], AbstractContextManager[None]] = lambda seconds: nullcontext()
     #: raises :class:`LockHeld` once the lock is known to be lost; asks nobody, so before each change
     still_ours: Callable[[], None] = lambda: None
+    #: waits until the lock is taken; raises what taking it raises
+    locked: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if self.view.environment:
             self.remote = EnvironmentRemote(self.remote, self.view.environment)
+
+    def before(self, step: Step) -> None:
+        """Raises :class:`LockHeld` where the lock of the host isn't ours, as a step that changes it needs."""
+        if not step.awaits_lock:
+            self.locked()
+        self.still_ours()
 
 
 class Action(abc.ABC, Generic[P]):
@@ -230,7 +241,7 @@ class Action(abc.ABC, Generic[P]):
         result: dict[str, Any] = {}
         for step in plan.steps:
             if step.changes and step.on_host:
-                ctx.still_ours()
+                ctx.before(step)
             result.update(step.carry_out(ctx) or {})
             if step.changes:
                 ctx.done.append(step.change())

@@ -19,7 +19,7 @@ def carried_out(plan: Plan, ctx: Context) -> tuple[list[dict[str, Any]], bool]:
     added: list[dict[str, Any]] = []
     before = len(ctx.done)
     for step in plan.steps:
-        ctx.still_ours()
+        ctx.before(step)
         told = dict(step.carry_out(ctx) or {})
         ctx.done.extend(told.pop(CHANGES))
         added.append(told)

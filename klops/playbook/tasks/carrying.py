@@ -22,6 +22,7 @@ from klops.playbook.tasks.outcome import Done
 from klops.playbook.tasks.place import Place
 from klops.playbook.tasks.rendering import Ready
 from klops.playbook.tasks.surroundings import Notes
+from klops.playbook.tasks.taking import Taking
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,12 @@ class Carrying:
         return again
 
     def _carry_out(self, ready: Ready, plan: Plan) -> dict[str, Any]:
-        place = ready.place
-        if any(step.changes and step.on_host for step in plan.steps):
-            place.lock()
+        place, lock = ready.place, Taking(ready.place.lock)
+        changing = [step for step in plan.steps if step.changes and step.on_host]
+        if changing and changing[0].awaits_lock:
+            lock.begin()
+        elif changing:
+            lock.wait()
         if self.notes is not None and self.task.notify and plan.changes:
             # the note is kept on the host itself, wherever the task runs
             self.home.lock()
@@ -87,11 +91,14 @@ class Carrying:
                 self.done.changes,
                 place.host.restarting,
                 place.host.still_ours,
+                lock.wait,
             )
             return self.task.action.apply(plan, context)
         finally:
-            self.done.times += 1
-            place.changed()
+            # without it nothing was done
+            if not changing or lock.held():
+                self.done.times += 1
+                place.changed()
 
     def _heard(self, now: Progress) -> None:
         if self.cancelled.is_set():

@@ -21,7 +21,7 @@ from klops.actions.own.source.recipe import carried, wanted_name
 from klops.actions.own.source.sending import SendTree
 from klops.actions.own.source.steps import ActivateRelease, BuildRelease
 from klops.actions.own.telling import CHANGES, carried_out
-from klops.errors import AgentError, TaskFailed
+from klops.errors import AgentError, LockHeld, TaskFailed
 from klops.inventory.settings import Settings
 from klops.remote.fake import Call, FakeRemote
 from klops.source.tree import Tree
@@ -81,6 +81,20 @@ def split(call: Call) -> tuple[Any, bytes, bytes]:
     line, _, rest = call.stdin.partition(b"\n")
     asked = json.loads(line)
     return asked, rest[: asked["manifest"]], rest[asked["manifest"] :]
+
+
+def test_nothing_is_asked_for_before_the_host_is_ours() -> None:
+    there = stage()
+    tree = written(FILES)
+
+    def refused() -> None:
+        raise LockHeld("somebody has it")
+
+    step = SendTree(there.settings, tree)
+    assert step.awaits_lock
+    with pytest.raises(LockHeld):
+        step.carry_out(replace(there.ctx, locked=refused))
+    assert there.remote.log == []
 
 
 def test_only_what_is_lacking_is_read_and_sent() -> None:

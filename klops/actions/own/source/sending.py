@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own import agentlines
@@ -34,6 +34,9 @@ _FINISHING = 1200.0
 class SendTree(Step):
     """Lay the tree down as a release; where no build is to come between, it becomes the one that runs."""
 
+    #: the agent does nothing before it is told what
+    awaits_lock: ClassVar[bool] = True
+
     settings: Settings
     tree: Tree
     #: what the host's current release consists of; None where nobody asked, and then there is no diff
@@ -60,7 +63,7 @@ class SendTree(Step):
                 ctx,
                 self.settings,
                 ("send", "--while-stdin"),
-                self._input(heard),
+                self._input(ctx, heard),
                 what=f"release {release.name} was not {'put in place' if self.then else 'laid down'}",
                 timeout=_FINISHING + sum(entry.size for entry in release.entries) / _SLOWEST,
                 heard=heard,
@@ -83,11 +86,12 @@ class SendTree(Step):
         entries = [self.tree.release.entries[index] for index in heard.lacking or ()]
         return (self._sent(len(entries), sum(entry.size for entry in entries)),)
 
-    def _input(self, heard: _Heard) -> Iterator[bytes | None]:
+    def _input(self, ctx: Context, heard: _Heard) -> Iterator[bytes | None]:
         """What is asked, the manifest, and, once it is told what is lacking, that."""
         release = self.tree.release
         manifest = release.dumps()
         then = None if self.then is None else self.then.request()
+        ctx.locked()
         yield agentlines.request({"manifest": len(manifest), "activate": then}) + manifest
         while heard.lacking is None:
             yield None
