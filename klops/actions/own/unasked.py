@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from klops.actions.base import Plan, View
+from klops.actions.own import hostview
 from klops.actions.own.hostview import HostView
 from klops.errors import AgentError, KlopsError, TaskFailed
-from klops.remote.base import Reply
+from klops.remote.base import Replies, Reply
 
 #: How an agent begins that doesn't know a verb, or an option of it.
 _UNKNOWN = ("verbs: ", "unknown option ")
@@ -27,6 +31,23 @@ def unasked(view: View, host: HostView, what: str) -> Plan | None:
         text, hint = f"the container {where}", f"klops up {view.host} makes and starts it"
         failure = TaskFailed(text, code="container-absent", hint=hint)
     return Plan(unknown=f"{what}: {failure.message}") if view.check else Plan(failure=failure)
+
+
+def answer(
+    view: View, replies: Replies, key: str, holds: str, *, would: str, what: str
+) -> Mapping[str, Any] | Plan:
+    """What a verb of the agent says that only reads, an object with ``holds``; else the plan instead.
+
+    ``would`` be done, were the agent there; ``what`` it is that can't be told.
+    """
+    nobody = unasked(view, hostview.look(replies, view.settings), would)
+    if nobody is not None:
+        return nobody
+    reply = hostview.reply(replies, key)
+    said = reply.json() if reply.stdout else None
+    if not reply.ok or not isinstance(said, Mapping) or holds not in said:
+        return refused(view, reply, what)
+    return said
 
 
 def refused(view: View, reply: Reply, what: str) -> Plan:

@@ -13,7 +13,7 @@ import pytest
 from klops.actions.base import Plan
 from klops.actions.catalog import catalog
 from klops.actions.own.patch.steps import ApplyPatch, RevertPatch
-from klops.actions.own.patch.wanted import Wanted, sides
+from klops.actions.own.patch.wanted import Kept, Wanted, sides
 from klops.actions.own.stack.installing import InstallPackages
 from klops.actions.own.telling import CHANGES
 from klops.errors import AgentError, TaskFailed
@@ -186,3 +186,8 @@ def test_a_diff_is_shown_as_what_it_changes() -> None:
 def test_a_task_names_one_patch_whole(given: dict[str, Any], said: str) -> None:
     with pytest.raises(TaskFailed, match=said):
         validate(catalog()["klops.patch"], given)
+
+
+@pytest.mark.parametrize("file", ["v/a.py", "/site/v/a.py", "/site/./v//a.py"])
+def test_a_file_is_known_by_its_place_in_site_packages(file: str) -> None:
+    assert Kept("/pristine", "/site", "h").within(file) == "v/a.py"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from klops.actions.base import Action, Context, Params, Plan, Probe, Seen, Step, View
-from klops.actions.own import hostreads, hostview, unasked
+from klops.actions.own import hostreads, unasked
+from klops.actions.own.generation import look
 from klops.actions.own.patch.steps import ApplyPatch, RevertPatch
 from klops.actions.own.patch.wanted import Kept, Wanted, reverting, standing
 from klops.actions.own.stack.drift import drift
@@ -48,10 +49,11 @@ class PatchAction(Action[PatchParams]):
     local_files: ClassVar[Mapping[str, str]] = {"copy": "files", "diff": "files"}
 
     def probe(self, params: PatchParams, view: View) -> Probe:
-        """How the files stand, and the patches; nothing where there are none."""
+        """How the files stand, and the patches; where there are none, what klops has noted of earlier."""
         files = _files(params, view.settings)
         if not files:
-            return Probe()
+            # read for what serves anyway
+            return Probe(reads=(look.read(view.settings),))
         reads = (*hostreads.host(view.settings), hostreads.packages(view.settings, files))
         wanted = _wanted(params, view.settings)
         return Probe(reads=reads, files={one.file: ("files", one.path) for one in wanted})
@@ -61,19 +63,24 @@ class PatchAction(Action[PatchParams]):
         settings = view.settings
         files = _files(params, settings)
         if not files:
-            return Plan(skipped="klops.stack.patches is empty: no file is patched")
-        host = hostview.look(seen.replies, settings)
-        nobody = unasked.unasked(view, host, "the files would be looked at")
-        if nobody is not None:
-            return nobody
-        reply = hostview.reply(seen.replies, hostreads.PACKAGES)
-        said = reply.json() if reply.stdout else None
-        if not reply.ok or not isinstance(said, Mapping) or "patches" not in said:
-            return unasked.refused(view, reply, "how the files stand can't be told")
+            noted = look.look(seen.replies)
+            warnings = _forgotten(noted.now["patches"] if noted is not None else (), files)
+            return Plan(skipped="klops.stack.patches is empty: no file is patched", warnings=warnings)
+        said = unasked.answer(
+            view,
+            seen.replies,
+            hostreads.PACKAGES,
+            "patches",
+            would="the files would be looked at",
+            what="how the files stand can't be told",
+        )
+        if isinstance(said, Plan):
+            return said
         there = {str(one["file"]): one for one in said["patches"]}
-        warnings = () if params.file is not None else _forgotten(there, files)
+        kept = Kept(f"{settings.root}/pristine", str(said.get("site") or ""), view.host)
+        noted_files = [file for file, one in there.items() if one.get("known") is not None]
+        warnings = () if params.file is not None else _forgotten(noted_files, map(kept.within, files))
         try:
-            kept = Kept(f"{settings.root}/pristine", str(said.get("site") or ""), view.host)
             steps = _steps(params, settings, there, seen.files, kept)
         except TaskFailed as failure:
             if view.check and drift(settings, said["installed"]):
@@ -129,11 +136,10 @@ def _one(file: str, copy: str | None, diff: str | None, test: str | None) -> Wan
     return Wanted(file, "copy", str(copy), test)
 
 
-def _forgotten(there: Mapping[str, Any], files: list[str]) -> tuple[str, ...]:
-    """Files that klops has patched, and that no setting names any more."""
+def _forgotten(noted: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
+    """Files that klops has noted as patched, and that no setting names any more."""
     return tuple(
-        f"{file} is patched, and no longer named in klops.stack.patches: it stays so until a task of "
-        "klops.patch with state: reverted"
-        for file, one in there.items()
-        if file not in files and one.get("known") is not None
+        f"{file} was patched by klops, and is no longer named in klops.stack.patches: it stays as it is "
+        f"until a task klops.patch with file: {file} and state: reverted"
+        for file in sorted({*noted}.difference(files))
     )

@@ -30,6 +30,11 @@ class Kept:
     site: str
     host: str
 
+    def within(self, file: str) -> str:
+        """A file as klops notes it: relative to site-packages."""
+        path = posixpath.normpath(posixpath.join(self.site, file))
+        return path.removeprefix(f"{self.site}/") if self.site else path
+
     def command(self, file: str, pristine: str) -> str:
         """What puts the pristine copy of a file in its place."""
         words = ["cp", f"{self.folder}/{pristine}", posixpath.join(self.site, file)]

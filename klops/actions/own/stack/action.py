@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from klops.actions.base import Action, Context, Params, Plan, Probe, Seen, View
-from klops.actions.own import hostreads, hostview, unasked
+from klops.actions.own import hostreads, unasked
 from klops.actions.own.stack.drift import drift, version
 from klops.actions.own.stack.installing import InstallPackages
 from klops.actions.own.telling import carried_out
@@ -37,14 +37,16 @@ class StackAction(Action[StackParams]):
         settings = view.settings
         if not settings.stack.packages:
             return Plan(skipped="klops.stack.packages is empty: no version is pinned")
-        host = hostview.look(seen.replies, settings)
-        nobody = unasked.unasked(view, host, "the packages would be looked at")
-        if nobody is not None:
-            return nobody
-        reply = hostview.reply(seen.replies, hostreads.PACKAGES)
-        said = reply.json() if reply.stdout else None
-        if not reply.ok or not isinstance(said, Mapping) or "installed" not in said:
-            return unasked.refused(view, reply, "the packages of the container can't be told")
+        said = unasked.answer(
+            view,
+            seen.replies,
+            hostreads.PACKAGES,
+            "installed",
+            would="the packages would be looked at",
+            what="the packages of the container can't be told",
+        )
+        if isinstance(said, Plan):
+            return said
         installed: Mapping[str, Any] = said["installed"]
         differs = drift(settings, installed)
         result = {"packages": {name: version(installed.get(name)) for name in settings.stack.packages}}
