@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,7 +14,7 @@ from klops.errors import KlopsError
 from klops.ui.plain import printable
 from klops.ui.progress import clock
 from klops.ui.prose import Prose, Trimmed
-from klops.ui.status import failed_host, ranges
+from klops.ui.status import each_host, ranges
 
 #: Verdict -> how it looks; the word itself always stands there too.
 STYLES: Mapping[str, str] = {
@@ -93,20 +93,13 @@ def list_view(
     hosts: Mapping[str, Mapping[str, Any] | KlopsError], redactor: Callable[[str], str]
 ) -> RenderableType:
     """``klops cards list``."""
-    parts: list[RenderableType] = []
+    return each_host(hosts, redactor, _parts)
 
-    def text(line: str) -> str:
-        return printable(redactor(line))
 
-    for name, found in hosts.items():
-        if isinstance(found, KlopsError):
-            parts += failed_host(name, found, redactor)
-            continue
-        parts.append(Text(text(name), style="bold"))
-        cards = found.get("cards") or ()
-        parts.append(card_table(cards, text, aged=True) if cards else Text("  cards: none"))
-        parts += [Prose(text(f"  {line}"), style=style) for line, style in _list_lines(name, found)]
-    return Group(*parts)
+def _parts(name: str, found: Mapping[str, Any], text: Callable[[str], str]) -> Iterator[RenderableType]:
+    cards = found.get("cards") or ()
+    yield card_table(cards, text, aged=True) if cards else Text("  cards: none")
+    yield from (Prose(text(f"  {line}"), style=style) for line, style in _list_lines(name, found))
 
 
 def _list_lines(name: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from klops.errors import KlopsError
-from klops.ui.plain import printable
 from klops.ui.prose import Trimmed
-from klops.ui.status import failed_host, ranges
+from klops.ui.status import each_host, ranges
 
 #: heading -> key of a process
 _COLUMNS = {
@@ -39,12 +38,8 @@ def processes_view(
 
     A title too long for a terminal is cut, unless it is wanted in ``full``.
     """
-    parts: list[RenderableType] = []
-    for name, found in hosts.items():
-        if isinstance(found, KlopsError):
-            parts += failed_host(name, found, redactor)
-            continue
-        parts.append(Text(printable(redactor(name)), style="bold"))
+
+    def parts(name: str, found: Mapping[str, Any], text: Callable[[str], str]) -> Iterator[RenderableType]:
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         for heading in _COLUMNS:
             wide = heading == "title"
@@ -52,12 +47,13 @@ def processes_view(
                 heading, justify="right" if heading in _RIGHT else "left", no_wrap=not wide, overflow="fold"
             )
         for process in found["processes"]:
-            cells = [Text(printable(redactor(_cell(process.get(key))))) for key in _COLUMNS.values()]
+            cells = [Text(text(_cell(process.get(key)))) for key in _COLUMNS.values()]
             if not full:
                 cells[-1].no_wrap, cells[-1].overflow = True, "ellipsis"
             table.add_row(*cells)
-        parts.append(Trimmed(table))
-    return Group(*parts)
+        yield Trimmed(table)
+
+    return each_host(hosts, redactor, parts)
 
 
 def _cell(value: Any) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from klops.errors import KlopsError
-from klops.ui.plain import printable
 from klops.ui.prose import Prose, Trimmed
-from klops.ui.status import failed_host, ranges
+from klops.ui.status import each_host, failed_host, ranges
 
 _COLUMNS = ("who", "pid", "start", "name", "user", "container", "unit", "cards", "MiB", "state", "outcome")
 _RIGHT = frozenset({"pid", "start", "MiB"})
@@ -40,25 +39,19 @@ def reap_view(
 
     ``command``: the command line that cleans up a host. ``check``: nothing was done.
     """
-    parts: list[RenderableType] = []
-    for name, found in hosts.items():
-        if isinstance(found, KlopsError):
-            parts += failed_host(name, found, redactor)
-            continue
-        parts.append(Text(printable(redactor(name)), style="bold"))
+
+    def parts(name: str, found: Mapping[str, Any], text: Callable[[str], str]) -> Iterator[RenderableType]:
         error = (errors or {}).get(name)
-        parts += _host(command(name), found, redactor, check=check, failed=error is not None)
+        yield from _host(command(name), found, text, check=check, failed=error is not None)
         if error is not None:
-            parts += failed_host(name, error, redactor)[1:]
-    return Group(*parts)
+            yield from failed_host(name, error, redactor)[1:]
+
+    return each_host(hosts, redactor, parts)
 
 
 def _host(
-    command: str, found: Mapping[str, Any], redactor: Callable[[str], str], *, check: bool, failed: bool
+    command: str, found: Mapping[str, Any], text: Callable[[str], str], *, check: bool, failed: bool
 ) -> list[RenderableType]:
-    def text(line: str) -> str:
-        return printable(redactor(line))
-
     rows = [(who, process) for key, who in _WHO.items() for process in found.get(key) or ()]
     parts: list[RenderableType] = [Trimmed(_table(rows, text, check=check))] if rows else []
     parts += [Prose(text(f"  {line}")) for line in _lines(command, found, failed=failed)]

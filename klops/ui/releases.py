@@ -14,7 +14,7 @@ from klops.errors import KlopsError
 from klops.ui.cards import moment, or_dash
 from klops.ui.plain import printable
 from klops.ui.prose import Prose, Trimmed
-from klops.ui.status import failed_host
+from klops.ui.status import each_host
 
 #: Hex digits of a commit that people compare by.
 _SHORT = 12
@@ -58,26 +58,19 @@ def releases_view(
     hosts: Mapping[str, Mapping[str, Any] | KlopsError], redactor: Callable[[str], str]
 ) -> RenderableType:
     """``klops releases``: two tables a host."""
-    parts: list[RenderableType] = []
+    return each_host(hosts, redactor, _parts)
 
-    def text(line: str) -> str:
-        return printable(redactor(line))
 
-    for name, found in hosts.items():
-        if isinstance(found, KlopsError):
-            parts += failed_host(name, found, redactor)
-            continue
-        parts.append(Text(text(name), style="bold"))
-        generations = found["generations"]
-        rows = [_generation(one, present=one["number"] == found["generation"]) for one in generations]
-        parts.append(_table(_GENERATION, rows, text) if rows else Text("  generations: none"))
-        parts += [Prose(text(f"  {line}"), style="red") for line in _troubles(generations)]
-        listed = [_release(one, current=one["name"] == found["current"]) for one in found["releases"]]
-        parts.append(_table(_RELEASE, listed, text) if listed else Text("  releases: none"))
-        parts += [Prose(text(f"  {fault}"), style="red") for fault in found["faults"]]
-        if generations and found["generation"] is None:
-            parts.append(Text("  what stands now is none of these generations", style="yellow"))
-    return Group(*parts)
+def _parts(name: str, found: Mapping[str, Any], text: Callable[[str], str]) -> Iterator[RenderableType]:
+    generations = found["generations"]
+    rows = [_generation(one, present=one["number"] == found["generation"]) for one in generations]
+    yield _table(_GENERATION, rows, text) if rows else Text("  generations: none")
+    yield from (Prose(text(f"  {line}"), style="red") for line in _troubles(generations))
+    listed = [_release(one, current=one["name"] == found["current"]) for one in found["releases"]]
+    yield _table(_RELEASE, listed, text) if listed else Text("  releases: none")
+    yield from (Prose(text(f"  {fault}"), style="red") for fault in found["faults"])
+    if generations and found["generation"] is None:
+        yield Text("  what stands now is none of these generations", style="yellow")
 
 
 def _table(

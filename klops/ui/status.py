@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -281,6 +281,28 @@ def failed_host(name: str, error: KlopsError, redactor: Callable[[str], str]) ->
     if error.hint:
         parts.append(Text(printable(redactor(f"  fix: {error.hint}"))))
     return parts
+
+
+def each_host(
+    hosts: Mapping[str, Mapping[str, Any] | KlopsError],
+    redactor: Callable[[str], str],
+    parts: Callable[[str, Mapping[str, Any], Callable[[str], str]], Iterable[RenderableType]],
+) -> RenderableType:
+    """Below the name of each host its parts; of one that could not be read the reason.
+
+    ``parts`` is given a host's name, what was read, and what makes a text fit to be shown.
+    """
+
+    def text(line: str) -> str:
+        return printable(redactor(line))
+
+    found: list[RenderableType] = []
+    for name, one in hosts.items():
+        if isinstance(one, KlopsError):
+            found += failed_host(name, one, redactor)
+        else:
+            found += [Text(text(name), style="bold"), *parts(name, one, text)]
+    return Group(*found)
 
 
 def fleet_view(
