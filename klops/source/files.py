@@ -7,7 +7,6 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 from klops.commands import git as calls
 from klops.errors import TaskFailed
@@ -114,7 +113,7 @@ class Reader:
         file: File,
         part: Part,
         member: archive.Member,
-        committed: IO[bytes],
+        committed: archive.Content,
         attributes: Mapping[str, str],
     ) -> None:
         first = committed.read(archive.CHUNK)

@@ -14,6 +14,8 @@ from klops.source.git.said import refusal
 
 #: Seconds that a git which only looks may take; a status of a large tree on a file server is the longest.
 PATIENCE = 300.0
+#: Bytes of what a git prints that are taken at once: what a pipe holds.
+_BUFFERED = 1 << 16
 #: Variables that name a repository or parts of it (git rev-parse --local-env-vars): set where klops is called
 #: from a hook, and about another repository than the one that is meant.
 _OF_ANOTHER = frozenset(
@@ -96,7 +98,12 @@ def stream(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as said:
         with _missing():
             process = subprocess.Popen(
-                argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+                argv,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                bufsize=_BUFFERED,
             )
         out = cast("IO[bytes]", process.stdout)
         with process:
