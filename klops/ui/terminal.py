@@ -182,7 +182,7 @@ class TerminalSink:
         if listed:
             self._turns(result, advice=lost)
         elif result.error is not None:
-            self._error(result.error, advice=lost)
+            self._error(host, result.error, advice=lost)
         elif not quiet:
             for text in lines[1:]:
                 self._tell(f"      {text}", style)
@@ -220,8 +220,11 @@ class TerminalSink:
         for told in (line, *(f"        {text}" for text in more)):
             self._tell(told, style)
 
-    def _error(self, error: KlopsError, *, advice: bool) -> None:
-        for text in error.message.splitlines():
+    def _error(self, host: str, error: KlopsError, *, advice: bool) -> None:
+        first, *more = error.message.splitlines() or [""]
+        # what follows a failure may quote it
+        quoted = any(one.splitlines()[1:] == more for name, one in self._told if name == host)
+        for text in (first.removeprefix(f"{host}: "), *([] if quoted else more)):
             self._tell(f"      {text}", "red")
         if advice:
             self._hint(error.hint)

@@ -218,14 +218,16 @@ def carried_out(*steps: Step) -> KlopsError:
 def test_the_host_fails_all_the_same_and_says_what_serves() -> None:
     error = carried_out(Does())
     assert (error.code, error.hint) == ("rolled-back", "klops logs h")
-    assert error.message == "generation 1 serves again (release a); release b was given up: main failed: boom"
+    given_up = "release b was given up: main failed: boom\nits last lines:\nx"
+    assert error.message == f"generation 1 serves again (release a); {given_up}"
     assert error.values == {"current": "a"}
 
 
 def test_going_back_may_fail_too() -> None:
     error = carried_out(Does(TaskFailed("no room", hint="df -h")))
     assert (error.code, error.hint) == ("rollback-failed", "df -h")
-    assert error.message.startswith("main failed: boom; going back to generation 1 failed, too: no room")
+    went_wrong = "main failed: boom; going back to generation 1 failed, too: no room"
+    assert error.message == f"{went_wrong}\nits last lines:\nx"
     assert error.values == {"current": None}
 
 

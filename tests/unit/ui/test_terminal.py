@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from klops.actions.base import Change
-from klops.errors import CommandFailed, HostKeyRejected, TaskFailed
+from klops.errors import CommandFailed, HostKeyRejected, LockHeld, TaskFailed
 from klops.playbook.events import (
     HostDropped,
     PlayEnded,
@@ -108,6 +108,27 @@ def test_a_failure_has_message_and_fix() -> None:
         finished(Status.FAILED, error=TaskFailed("disk is full", hint="make room"), message="disk is full")
     )
     assert text.splitlines() == ["  failed      demo1", "      disk is full", "      fix: make room"]
+
+
+def test_a_failure_that_quotes_an_earlier_one_of_its_host_repeats_no_lines() -> None:
+    first = TaskFailed("main failed: boom\nits last lines:\nx", hint="look")
+    after = TaskFailed("1 serves again; given up: main failed: boom\nits last lines:\nx")
+    text = shown(*(finished(Status.FAILED, error=one, message=one.message) for one in (first, after)))
+    assert text.splitlines() == [
+        "  failed      demo1",
+        "      main failed: boom",
+        "      its last lines:",
+        "      x",
+        "      fix: look",
+        "  failed      demo1",
+        "      1 serves again; given up: main failed: boom",
+    ]
+
+
+def test_the_host_is_named_once() -> None:
+    error = LockHeld("demo1: lilei is changing this host")
+    text = shown(finished(Status.FAILED, error=error, message=error.message))
+    assert text.splitlines() == ["  failed      demo1", "      lilei is changing this host"]
 
 
 def test_no_secret_and_no_escape_sequence_comes_through() -> None:

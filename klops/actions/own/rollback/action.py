@@ -82,22 +82,22 @@ class RollbackAction(Action[RollbackParams]):
         after = plan.result.get("after")
         if after is None:
             return super().apply(plan, ctx)
-        # all of it was told when it failed
-        first = str(after["message"]).partition("\n")[0]
+        cause = str(after["message"])
         goal = plan.result["to"]
         try:
             super().apply(plan, ctx)
         except (HostUnreachable, Interrupted, LockHeld):
             raise
         except KlopsError as error:
-            text = f"{first}; going back to generation {goal} failed, too: {error.message}"
+            first, end, more = cause.partition("\n")
+            text = f"{first}; going back to generation {goal} failed, too: {error.message}{end}{more}"
             raise TaskFailed(
                 text, code="rollback-failed", hint=error.hint, values={"current": None}
             ) from error
         release = plan.result["release"]
         # first what has to be known by whoever reads no further
         again = f"generation {goal} serves again{f' (release {release})' if release else ''}"
-        text = f"{again}; {plan.result['what']} was given up: {first}"
+        text = f"{again}; {plan.result['what']} was given up: {cause}"
         raise TaskFailed(
             text, code="rolled-back", hint=str(after.get("hint", "")), values={"current": release}
         )
