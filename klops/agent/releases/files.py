@@ -5,6 +5,7 @@ A name in a tree may be any bytes, whatever this process takes for the encoding 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -153,8 +154,14 @@ def remove(path: bytes) -> None:
             return
         if status.st_mode & 0o700 != 0o700:
             os.chmod(path, 0o700)
-        for name in os.listdir(path):
-            remove(path + b"/" + name)
+        with os.scandir(path) as scanned:
+            entries = list(scanned)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                remove(entry.path)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(entry.path)
         os.rmdir(path)
     except FileNotFoundError:
         return

@@ -21,15 +21,20 @@ _BESIDE = re.compile(r"(.*\.json|current)\.\d+\.new\Z")
 
 def in_use(places: Places) -> set[str]:
     """Releases that units run from, or come back to. Raises :class:`VerbError` when that can't be told."""
-    from klops.agent.supervision import goback
-    from klops.agent.units import unit
-
     paths = store.Paths(places.root)
-    found = goback.needed_releases(paths)
-    for name in paths.names():
-        state = store.read_json(paths.state(name)) or {}
-        if state.get("state") != unit.STOPPED and isinstance(state.get("release"), str):
-            found.add(str(state["release"]))
+    found = set()
+    if os.path.exists(paths.kept):
+        from klops.agent.supervision import goback
+
+        found = goback.needed_releases(paths)
+    names = paths.names()
+    if names:
+        from klops.agent.units import unit
+
+        for name in names:
+            state = store.read_json(paths.state(name)) or {}
+            if state.get("state") != unit.STOPPED and isinstance(state.get("release"), str):
+                found.add(str(state["release"]))
     return found
 
 
