@@ -63,7 +63,8 @@ def _run(options: Options, package: str) -> int:
             emit(generations.listed(options.root))
         else:
             paths = store.Paths(options.root)
-            emit(generations.note(options.root, sys.stdin.read(), lambda: _known(paths)["units"]))
+            said = generations.note(options.root, sys.stdin.read(), lambda: _known(paths)["units"])
+            emit({**said, "faults": [*said["faults"], *_unpruned(options.root)]} if said["noted"] else said)
         return 0
     if options.verb in RELEASES:
         return _releases(options)
@@ -111,6 +112,22 @@ def _run(options: Options, package: str) -> int:
         unit = stopping.settled(paths, name, unit)
     emit(unit)
     return 0
+
+
+def _unpruned(root: str) -> list[str]:
+    """Remove saved packages that no generation needs any more; why that can't be done, if it can't."""
+    if not os.path.isdir(f"{root}/stack"):
+        return []  # nothing was ever saved
+    from klops.agent.packages import pruning
+    from klops.agent.packages.places import Places, refused
+
+    try:
+        pruning.prune(Places(root))
+    except VerbError as failure:
+        return [f"saved packages were not looked through: {failure.message}"]
+    except OSError as error:
+        return [f"saved packages were not looked through: {refused(error).message}"]
+    return []
 
 
 def _whole(options: Options, paths: store.Paths) -> dict[str, Any]:
