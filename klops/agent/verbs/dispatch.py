@@ -64,7 +64,7 @@ def _run(options: Options, package: str) -> int:
         else:
             paths = store.Paths(options.root)
             said = generations.note(options.root, sys.stdin.read(), lambda: _known(paths)["units"])
-            emit({**said, "faults": [*said["faults"], *_unpruned(options.root)]} if said["noted"] else said)
+            emit({**said, "notes": _unpruned(options.root) if said["noted"] else []})
         return 0
     if options.verb in RELEASES:
         return _releases(options)

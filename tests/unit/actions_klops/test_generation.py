@@ -20,9 +20,11 @@ def test_what_serves_is_noted() -> None:
     plan = world.note()
     assert told(plan) == ["note what stands as a good generation"]
     remote = FakeRemote()
-    remote.on("generation", reply('{"number": 2, "noted": true}'))
-    context = Context(remote, world.view(), lambda progress: None, lambda text: None)
+    remote.on("generation", reply('{"number": 2, "noted": true, "notes": ["not looked through"]}'))
+    warned: list[str] = []
+    context = Context(remote, world.view(), lambda progress: None, warned.append)
     assert plan.steps[0].carry_out(context) == {"generation": 2}
+    assert warned == ["not looked through"]
     sent = json.loads(remote.log[0].stdin)
     assert (sent["health"], sent["run"], sent["error"], sent["keep"]) == ("good", "run-1", "", 10)
     assert "@" in sent["author"]

@@ -57,6 +57,8 @@ class Note(Step):
         argv = hostreads.agent_argv(self.settings, "generation", stdin=True)
         done = ctx.remote.run(argv, stdin=json.dumps(told).encode(), check=False)
         said = answer(done, "the generation could not be noted")
+        for note in said.get("notes") or ():
+            ctx.warn(str(note))
         if not self.serving:
             return {"generation": said["number"]} if self.health == look.GOOD else {}
         for fault in said["faults"]:

@@ -107,5 +107,15 @@ def test_the_verb_that_notes_a_generation_sees_to_it(three: World) -> None:
     told: dict[str, Any] = {"health": "good", "author": "ops@desk", "run": "r1", "keep": 1}
     said = three.run_alone("generation", told)
     assert said.last["noted"], said.output
-    assert said.last["faults"] == []
+    assert said.last["notes"] == []
     assert saved(three) == ["1.0"]
+
+
+def test_that_it_cannot_be_seen_to_is_told_beside_what_was_noted(three: World) -> None:
+    (three.root / "stack" / ".lock").unlink()
+    (three.root / "stack" / ".lock").mkdir()
+    said = three.run_alone("generation", {"health": "good", "author": "ops@desk", "run": "r1", "keep": 1})
+    assert said.last["noted"], said.output
+    (note,) = said.last["notes"]
+    assert note.startswith("saved packages were not looked through: ")
+    assert saved(three) == ["1.0", "2.0", "3.0"]
