@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,10 +12,12 @@ from klops.playbook.shipped import SHIPPED
 
 if TYPE_CHECKING:
     from klops.errors import KlopsError
-    from klops.playbook.events import Sink
+    from klops.playbook.events import Event, Sink
     from klops.playbook.plays.run import RunOptions
     from klops.playbook.results import RunResult
     from klops.remote.ahead import Ahead
+    from klops.ui.audit import AuditSink
+    from klops.ui.terminal import TerminalSink
 
 
 def run_playbook(
@@ -33,13 +36,8 @@ def run_playbook(
     Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
     """
     with session.connecting(_sure(origin, limit)) as ahead:
-        from klops.cli.arguments import masked, typed
         from klops.inventory import default_sources
         from klops.playbook.plays.run import RunOptions
-        from klops.remote.lock import LockOwner
-        from klops.ui.audit import AuditSink
-        from klops.ui.auditfile import AuditFile
-        from klops.ui.terminal import TerminalSink
 
         common = session.common
         options = RunOptions(
@@ -54,16 +52,49 @@ def run_playbook(
             verbosity=common.verbose,
             inventory_sources=tuple(map(str, default_sources(common.inventory))),
         )
-        sink = TerminalSink(
-            session.console(), session.redactor, origin=origin, diff=common.diff, verbose=common.verbose
-        )
-        who = LockOwner.here()
-        argv = masked(typed.get(), session.redactor)
-        noting = AuditSink(AuditFile(session.redactor), argv, who.who, who.origin)
+        shown = _Shown(session, origin)
         try:
-            return _run(session, path, options, [sink, noting], ahead)
+            return _run(session, path, options, [shown], ahead)
         finally:
-            sink.close()
+            shown.close()
+
+
+class _Shown:
+    """The sinks of a run that somebody sees, made at the first event: the hosts are being asked by then."""
+
+    def __init__(self, session: Session, origin: str) -> None:
+        self._session = session
+        self._origin = origin
+
+    def handle(self, event: Event) -> None:
+        """Show it and note it."""
+        self._terminal.handle(event)
+        self._audit.handle(event)
+
+    def close(self) -> None:
+        """Take down what is still shown live."""
+        if "_terminal" in vars(self):
+            self._terminal.close()
+
+    @cached_property
+    def _terminal(self) -> TerminalSink:
+        from klops.ui.terminal import TerminalSink
+
+        session, common = self._session, self._session.common
+        console = session.console()
+        return TerminalSink(
+            console, session.redactor, origin=self._origin, diff=common.diff, verbose=common.verbose
+        )
+
+    @cached_property
+    def _audit(self) -> AuditSink:
+        from klops.cli.arguments import masked, typed
+        from klops.remote.lock import LockOwner
+        from klops.ui.audit import AuditSink
+        from klops.ui.auditfile import AuditFile
+
+        redactor, who = self._session.redactor, LockOwner.here()
+        return AuditSink(AuditFile(redactor), masked(typed.get(), redactor), who.who, who.origin)
 
 
 def run_quietly(session: Session, path: Path, origin: str, *, limit: Sequence[str]) -> RunResult:

@@ -45,7 +45,9 @@ class Batch:
 
     def submit(self, lane: Lane) -> Future[Outcome]:
         """Have the step of a host carried out."""
-        return self.workers.submit(partial(self.steps.carry_out, lane))
+        submitted = self.workers.submit(partial(self.steps.carry_out, lane))
+        self.tally.speak()
+        return submitted
 
     def together(self, lanes: Sequence[Lane]) -> None:
         """Carry out the step that these hosts are at, side by side, and move them on."""
@@ -57,7 +59,8 @@ class Batch:
             # its heading stands before what its hosts say
             self.steps.entry(lanes[0], step)
         jobs = [partial(self.steps.carry_out, lane) for lane in working]
-        found = self.workers.side_by_side(jobs, 0 if task is None else task.throttle)
+        most = 0 if task is None else task.throttle
+        found = self.workers.side_by_side(jobs, most, meanwhile=self.tally.speak)
         outcomes = {id(lane): outcome for lane, outcome in zip(working, found, strict=True)}
         if once and isinstance(step, Step):
             outcomes |= self._shared(step, lanes, found[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -10,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Action
-from klops.errors import KlopsError
+from klops.errors import Interrupted, KlopsError
 from klops.playbook.events import RunFinished, RunStarted, Sink, Warned
 from klops.playbook.model import Playbook
 from klops.playbook.noting import HostNotes
@@ -23,9 +24,10 @@ from klops.playbook.plays.selection import plain, select
 from klops.playbook.plays.tally import Tally
 from klops.playbook.plays.workers import Workers
 from klops.playbook.results import RunResult
-from klops.playbook.tasks.host import Host
+from klops.playbook.tasks.host import Host, Lock
 from klops.playbook.tasks.redaction import redacted_error
 from klops.playbook.tasks.surroundings import Surroundings
+from klops.remote.base import Remote
 from klops.remote.lock import HostLock, LockOwner
 from klops.secret import Redactor
 
@@ -65,10 +67,20 @@ def run(
             remote, root, who=owner, notes=notes.of(remote.name), cancelled=lambda: notes.interrupted
         )
     )
+
+    begun = threading.Event()
+
+    def lock(remote: Remote, root: str) -> Lock:
+        # nothing is changed before the run could be told of
+        begun.wait()
+        if notes.interrupted:
+            raise Interrupted("interrupted")
+        return own_locks(remote, root)
+
     beside = inventory.beside(playbook.path.parent)
-    fleet = RunFleet(beside, prepared.connections, options.extra_vars, open_remote, own_locks, redactor)
+    fleet = RunFleet(beside, prepared.connections, options.extra_vars, open_remote, lock, redactor)
     includes = Includes(registry, options.tags, options.skip_tags)
-    return _Run(playbook, prepared, options, sinks, fleet, includes, redactor, owner.run, notes).go()
+    return _Run(playbook, prepared, options, sinks, fleet, includes, redactor, owner.run, notes, begun).go()
 
 
 class _Run:
@@ -83,6 +95,7 @@ class _Run:
         redactor: Redactor,
         run: str,
         notes: HostNotes,
+        begun: threading.Event,
     ) -> None:
         self._name = run
         self._notes = notes
@@ -93,7 +106,7 @@ class _Run:
         names = tuple(dict.fromkeys(host for play in prepared.plays for host in play.selection.hosts))
         self._result = RunResult(str(playbook.path), check=options.check, hosts=names)
         notes.errors = self._result.errors
-        self._tally = Tally(self._result, [notes, *sinks], redactor)
+        self._tally = Tally(self._result, [notes, *sinks], redactor, begun)
         self._around = Surroundings(
             playbook.path,
             options.check,
@@ -118,6 +131,7 @@ class _Run:
                     for later in self._plays[number:]:
                         runner.left_out(later.selection.play.name, later.selection.hosts)
                     break
+            self._tally.speak()
         except KeyboardInterrupt:
             self._result.interrupted = True
             self._interrupt()
@@ -129,6 +143,8 @@ class _Run:
             self._finish()
         self._result.seconds = time.monotonic() - began
         self._tally.emit(RunFinished(self._result))
+        # of a run that was interrupted before it came to a task
+        self._tally.speak()
         return self._result
 
     # -- the end ---------------------------------------------------------------------------------------------
@@ -137,6 +153,7 @@ class _Run:
         """End what tasks run on the hosts, and wait until no task is at work any more."""
         self._tally.stop.set()
         self._notes.interrupted = True
+        self._tally.begun.set()
 
         def end_commands() -> None:
             # again and again: a task may be between two commands just now

@@ -16,7 +16,9 @@ from klops.secret import Redactor
 class Tally:
     """Keeps results and emits events; used by all threads of a run."""
 
-    def __init__(self, result: RunResult, sinks: Sequence[Sink], redactor: Redactor) -> None:
+    def __init__(
+        self, result: RunResult, sinks: Sequence[Sink], redactor: Redactor, begun: threading.Event
+    ) -> None:
         self.result = result
         self.redactor = redactor
         self._sinks = sinks
@@ -26,6 +28,10 @@ class Tally:
         self._numbers: dict[int, int] = {}
         #: set when the run is interrupted
         self.stop = threading.Event()
+        #: what sinks are not told yet; None once they are told everything at once
+        self._held: list[Event] | None = []
+        #: set when sinks know of the run, or when they never will
+        self.begun = begun
 
     @property
     def cancelled(self) -> bool:
@@ -33,10 +39,27 @@ class Tally:
         return self.stop.is_set()
 
     def emit(self, event: Event) -> None:
-        """Tell all sinks."""
+        """Tell all sinks; what comes before :meth:`speak` is told there."""
         with self._speaking:
-            for sink in self._sinks:
-                sink.handle(event)
+            if self._held is None:
+                self._tell(event)
+            else:
+                self._held.append(event)
+
+    def speak(self) -> None:
+        """From here on sinks are told at once: the first hosts are at work.
+
+        While they wait for the first answers there is time for what sinks need to begin.
+        """
+        with self._speaking:
+            held, self._held = self._held, None
+            for event in held or ():
+                self._tell(event)
+        self.begun.set()
+
+    def _tell(self, event: Event) -> None:
+        for sink in self._sinks:
+            sink.handle(event)
 
     def progress(self, host: str, task: str, message: str, elapsed: float, percent: float | None) -> None:
         """A task is still busy."""

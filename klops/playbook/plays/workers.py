@@ -68,10 +68,13 @@ class Workers:
             if found:
                 return list(found)
 
-    def side_by_side(self, jobs: Sequence[Callable[[], T]], most: int = 0) -> list[T]:
+    def side_by_side(
+        self, jobs: Sequence[Callable[[], T]], most: int = 0, *, meanwhile: Callable[[], None] = lambda: None
+    ) -> list[T]:
         """What the jobs return, in their order; at most ``most`` at a time (0: as many as there are threads).
 
-        The first exception of a job is raised as soon as it is known.
+        ``meanwhile`` is called while the first of them are at work. The first exception of a job is raised as
+        soon as it is known.
         """
         waiting = deque(enumerate(jobs))
         working: dict[Future[T], int] = {}
@@ -80,6 +83,8 @@ class Workers:
             while waiting and (most <= 0 or len(working) < most):
                 place, job = waiting.popleft()
                 working[self.submit(job)] = place
+            if not found:
+                meanwhile()
             for future in self.done(working):
                 found[working.pop(future)] = future.result()
         return [found[place] for place in range(len(jobs))]

@@ -21,9 +21,19 @@ from klops.errors import (
     SourceErrors,
     UsageError,
 )
-from klops.playbook.events import Event, HostDropped, RunFinished, TaskFinished, TaskProgress, Warned
+from klops.playbook.events import (
+    Event,
+    HostDropped,
+    PlayStarted,
+    RunFinished,
+    RunStarted,
+    TaskFinished,
+    TaskProgress,
+    TaskStarted,
+    Warned,
+)
 from klops.playbook.results import Status
-from klops.remote.fake import reply
+from klops.remote.fake import Call, reply
 from klops.secret import Secret
 from tests.unit.playbook.support import GENERIC_ACTIONS, Files, Lab
 
@@ -781,6 +791,36 @@ def test_a_fault_leaves_hosts_that_wait_alone_and_gives_locks_back(lab: Lab, str
     assert lab.lock.log == ["acquire", "release"]
 
 
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+@pytest.mark.parametrize("error", [OSError("no terminal"), KeyboardInterrupt()], ids=["fault", "interrupt"])
+def test_nothing_is_changed_before_the_run_could_be_told_of(
+    lab: Lab, strategy: str, error: BaseException
+) -> None:
+    class Slow:
+        """A sink that takes long to begin, and then can't."""
+
+        def handle(self, event: Event) -> None:
+            if isinstance(event, RunStarted):
+                assert asked.wait(30), "the host is asked meanwhile"
+                raise error
+
+    def notice(_: Call) -> bool:
+        asked.set()
+        return False
+
+    asked = threading.Event()
+    Files(lab.host(), **{"/f": "old"})
+    lab.host().on(notice)
+    lab.more_sinks.append(Slow())
+    text = f"- hosts: all\n  strategy: {strategy}\n  tasks: [{{copy: {{content: new, dest: /f}}}}]\n"
+    if isinstance(error, OSError):
+        with pytest.raises(OSError, match="no terminal"):
+            lab.play(text)
+    else:
+        assert lab.play(text).result.interrupted
+    assert lab.lock.log == []
+
+
 def test_who_is_impatient_leaves_nothing_behind(lab: Lab) -> None:
     class Interrupting:
         """A sink that presses Ctrl-C again and again."""
@@ -816,6 +856,18 @@ def test_who_is_impatient_leaves_nothing_behind(lab: Lab) -> None:
     assert ran.result.interrupted
     assert ran.locks == ["acquire", "release"]
     assert isinstance(ran.sink.events[-1], RunFinished)
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_events_come_in_their_order_though_hosts_are_asked_before_the_first(lab: Lab, strategy: str) -> None:
+    ran = lab.play(f"- hosts: all\n  strategy: {strategy}\n  tasks: [{{debug: {{msg: a}}}}]\n")
+    order = [RunStarted, PlayStarted, TaskStarted, TaskFinished, RunFinished]
+    assert [type(event) for event in ran.sink.events] == order
+
+
+def test_a_run_without_a_task_is_told_of_too(lab: Lab) -> None:
+    ran = lab.play("- hosts: all\n")
+    assert [type(event) for event in ran.sink.events] == [RunStarted, PlayStarted, RunFinished]
 
 
 def test_whatever_goes_wrong_in_the_end_is_a_warning(lab: Lab) -> None:
