@@ -88,12 +88,14 @@ contents = st.lists(
 ).map(b"".join)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Treatment), contents)
 def test_done_again_it_changes_nothing(treated: Treatment, content: bytes) -> None:
     once = apply(treated, content)
     assert apply(treated, once) == once
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Treatment), contents)
 def test_nothing_but_line_ends_is_changed_and_lone_ones_stay(treated: Treatment, content: bytes) -> None:
     after = apply(treated, content)
@@ -102,6 +104,7 @@ def test_nothing_but_line_ends_is_changed_and_lone_ones_stay(treated: Treatment,
     assert (len(after) == len(content)) == (after == content)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Treatment), contents, st.lists(st.integers(0, 200)))
 def test_in_chunks_it_is_the_same(treated: Treatment, content: bytes, cuts: list[int]) -> None:
     at = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from klops.source.manifest import FILE, LINK, Entry, Release, digest
@@ -40,6 +40,7 @@ def release(entries: list[Entry]) -> Release:
     return Release(named("c" * 40, summed), summed, about, tuple(ordered(entries)))
 
 
+@settings(deadline=None)
 @given(trees, st.randoms(use_true_random=False))
 def test_the_digest_does_not_depend_on_the_order(tree: list[Entry], rnd: random.Random) -> None:
     other = list(tree)
@@ -48,6 +49,7 @@ def test_the_digest_does_not_depend_on_the_order(tree: list[Entry], rnd: random.
     assert [entry.raw for entry in ordered(other)] == sorted(entry.raw for entry in tree)
 
 
+@settings(deadline=None)
 @given(trees.filter(bool), st.data())
 def test_the_digest_changes_with_everything_in_it(tree: list[Entry], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(tree) - 1))
@@ -56,6 +58,7 @@ def test_the_digest_changes_with_everything_in_it(tree: list[Entry], data: st.Da
     assert digest([*tree[:at], *tree[at + 1 :]]) != digest(tree)
 
 
+@settings(deadline=None)
 @given(trees)
 def test_the_text_form_gives_the_same_release(tree: list[Entry]) -> None:
     one = release(tree)
@@ -63,6 +66,7 @@ def test_the_text_form_gives_the_same_release(tree: list[Entry]) -> None:
     assert one.dumps().isascii()
 
 
+@settings(deadline=None)
 @given(trees, st.data())
 def test_a_text_form_that_is_cut_is_refused(tree: list[Entry], data: st.DataObject) -> None:
     text = release(tree).dumps()
