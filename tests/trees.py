@@ -49,4 +49,4 @@ def written(files: Mapping[str, str], *, dirty: bool = False, **noted: Any) -> W
     release = Release(named(COMMIT, summed, dirty), summed, about, entries)
     fields: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in noted.items()}
     data = {path: text.encode() for path, text in files.items()}
-    return WrittenTree(Request(Path("/repo")), release, Report(**fields), cast("Source", None), data)
+    return WrittenTree(Request(Path("/repo")), release, Report(**fields), cast("Source", None), data=data)
