@@ -55,8 +55,9 @@ class View:
     verbosity: int = 0
     #: the task is carried out on another host than ``host``
     delegated: bool = False
-    #: this run may have changed something where the task is carried out: what it reads is asked anew
-    changed: bool = False
+    #: what the last task of this run told that may have changed something where this one is carried out; None
+    #: as long as nothing was. What it reads is asked anew then
+    changed: Mapping[str, Any] | None = None
     #: kind of folder ("files" or "templates") and a path as written -> file or folder of the control node;
     #: raises :class:`TaskFailed` when there is none
     find_local: Callable[[str, str], Path] = lambda kind, path: Path(path)

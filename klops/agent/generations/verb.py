@@ -47,13 +47,22 @@ def _there(root: str, release: str | None) -> bool:
 
 
 def note(root: str, text: str, units: Callable[[], Mapping[str, Any]] = dict) -> dict[str, Any]:
+    """:func:`noted` by a JSON text."""
+    try:
+        told = json.loads(text)
+    except ValueError as error:
+        raise VerbError("bad-request", f"standard input is not JSON: {error}") from error
+    return noted(root, told, units)
+
+
+def noted(root: str, told: Any, units: Callable[[], Mapping[str, Any]] = dict) -> dict[str, Any]:
     """Note what stands now as good or bad: ``{"number", "noted", "obstacle", "faults"}``.
 
     What was noted already is not noted again. With ``serving: {"services": bool}`` only what serves is, by
     the ``units`` of a status; ``obstacle`` tells why it doesn't, and then there is no ``number``. ``faults``:
     as for :func:`listed`.
     """
-    told = _request(text)
+    _check(told)
     known, faults = kept.readable(root)
     now = standing.now(root)
     value = {
@@ -85,15 +94,10 @@ def note(root: str, text: str, units: Callable[[], Mapping[str, Any]] = dict) ->
     return {**answer, "number": made["number"], "noted": True}
 
 
-def _request(text: str) -> dict[str, Any]:
-    try:
-        told = json.loads(text)
-    except ValueError as error:
-        raise VerbError("bad-request", f"standard input is not JSON: {error}") from error
+def _check(told: Any) -> None:
     if not isinstance(told, dict) or told.get("health") not in (document.GOOD, document.BAD):
         raise VerbError("bad-request", "standard input is a JSON object with health: good or bad")
     if not isinstance(told.get("keep", _KEEP), int) or not isinstance(told.get("of", 0), (int, type(None))):
         raise VerbError("bad-request", "keep and of are numbers")
     if not isinstance(told.get("serving", {}), dict):
         raise VerbError("bad-request", "serving is a JSON object")
-    return told

@@ -6,6 +6,7 @@ import errno
 import os
 from typing import Any, Callable, Mapping
 
+from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.releases import activate, files, known, laying, prune, room
 from klops.agent.releases.laying import Laying, Tell
@@ -19,10 +20,11 @@ from klops.source.manifest import LINK, Release, paths, release
 def send(
     places: Places, request: Mapping[str, Any], read: Read, tell: Tell, gone: Callable[[float], bool]
 ) -> dict[str, Any]:
-    """``{name, whole, files, bytes, linked, activated}``, once the release is there.
+    """``{name, whole, files, bytes, linked, activated, generation}``, once the release is there.
 
     ``request``: ``manifest``, how many bytes of what is read are that; ``activate``, what
-    :func:`~klops.agent.releases.activate.activate` is asked for, or nothing. After the manifest
+    :func:`~klops.agent.releases.activate.activate` is asked for, or nothing; ``note``, as what stands then is
+    to be noted where no unit runs on it, or nothing: ``generation`` is its number. After the manifest
     ``{lacking: [index of entry...], bytes}`` is told, which names each content once; these contents are then
     read as one gzip stream, if there are any. ``whole``: it was all here and undamaged.
 
@@ -50,11 +52,29 @@ def send(
         prune.sweep(places)
         if wanted is None:
             files.flush_one(os.fsencode(places.folder))
-            return {**done, "activated": None}
+            return {**done, "activated": None, "generation": None}
         # who isn't there any more may have lost the host's lock
         if not tell({"laid": done["name"]}) or gone(0.0):
             raise Gone
-        return {**done, "activated": activate.switch(places, wanted, offered)}
+        activated = activate.switch(places, wanted, offered)
+        return {**done, "activated": activated, "generation": _noted(places.root, request.get("note"))}
+
+
+def _noted(root: str, told: Mapping[str, Any] | None) -> int | None:
+    """The number of a generation that was noted anew; None where units have to prove it first, where saved
+    packages are to be looked through with that, or where it fails.
+
+    Whoever wanted it asks for it then by itself, and is told why.
+    """
+    if told is None or store.Paths(root).names() or os.path.isdir(f"{root}/stack"):
+        return None
+    from klops.agent.generations import verb
+
+    try:
+        said = verb.noted(root, told)
+    except (VerbError, OSError):
+        return None
+    return said["number"] if said["noted"] else None
 
 
 def _size(request: Mapping[str, Any]) -> int:

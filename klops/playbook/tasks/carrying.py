@@ -93,12 +93,14 @@ class Carrying:
                 place.host.still_ours,
                 lock.wait,
             )
-            return self.task.action.apply(plan, context)
+            told = self.task.action.apply(plan, context)
         finally:
             # without it nothing was done
             if not changing or lock.held():
                 self.done.times += 1
                 place.changed()
+        place.host.told = told
+        return told
 
     def _heard(self, now: Progress) -> None:
         if self.cancelled.is_set():

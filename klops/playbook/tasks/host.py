@@ -64,6 +64,8 @@ class Host:
     foreseen: Foreseen = field(default_factory=Foreseen)
     #: how often a task of this run may have changed something there
     changes: int = 0
+    #: what the last of these told, nothing where it failed; None: there was none
+    told: Mapping[str, Any] | None = None
     _remotes: dict[Identity, Remote] = field(default_factory=dict)
     #: of before a reset
     _former: list[Remote] = field(default_factory=list)
@@ -117,6 +119,7 @@ class Host:
         """Something may have been changed there: who remembers what it answered has to ask again."""
         with self._guard:
             self.changes += 1
+            self.told = {}
 
     def release(self) -> None:
         """Give the lock back, when it was taken."""

@@ -91,7 +91,7 @@ class Renderer:
             environment=environment(task, templar, self._around.redactor),
             verbosity=self._around.options.verbosity,
             delegated=place.host.name != self._name,
-            changed=place.host.changes > 0,
+            changed=place.host.told,
             find_local=lambda kind, path: find_local(self._files(task), kind, path),
         )
         probe = task.action.probe(rendered, view)

@@ -65,7 +65,7 @@ class World:
         given["agent.generations"] = Reply(0, json.dumps(self.answer or listing).encode())
         return given
 
-    def view(self, *, check: bool = False, changed: bool = False) -> View:
+    def view(self, *, check: bool = False, changed: Mapping[str, Any] | None = None) -> View:
         """The view of a task."""
         return View("h", self.settings, {}, str, check=check, run="run-1", changed=changed)
 
@@ -73,7 +73,7 @@ class World:
         """The plan of ``klops.rollback``."""
         return RollbackAction().plan(RollbackParams(**params), self.view(check=check), Seen(self.replies()))
 
-    def note(self, *, check: bool = False, changed: bool = False) -> Plan:
+    def note(self, *, check: bool = False, changed: Mapping[str, Any] | None = None) -> Plan:
         """The plan of ``klops.generation``, from what it reads: nothing, or all that the host says."""
         action, view = GenerationAction(), self.view(check=check, changed=changed)
         reads = action.probe(GenerationParams(), view).reads

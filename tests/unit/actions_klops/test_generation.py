@@ -32,7 +32,7 @@ def test_what_serves_is_noted() -> None:
 
 def after_a_change(world: World, answer: dict[str, Any]) -> tuple[TaskResult, list[str], dict[str, Any]]:
     """The result of a task whose run has changed something before, its warnings, and what was asked."""
-    plan = world.note(changed=True)
+    plan = world.note(changed={"current": "a"})
     remote, warned = FakeRemote(), list[str]()
     remote.on("generation", reply(json.dumps({"obstacle": "", "faults": [], "noted": False, **answer})))
     added = GenerationAction().apply(
@@ -62,9 +62,20 @@ def test_after_a_change_what_does_not_serve_is_not_noted() -> None:
     assert result.values["skipped"] is True
 
 
+def test_what_was_noted_with_the_change_before_is_told_as_if_it_were_done_now() -> None:
+    world = World(now=standing())
+    plan = world.note(changed={"current": "a", "generation": 3})
+    remote = FakeRemote()
+    context = Context(remote, world.view(), lambda progress: None, lambda text: None)
+    result = planned(plan, check=False, added=GenerationAction().apply(plan, context))
+    assert (result.status, result.values["generation"], remote.log) == (Status.CHANGED, 3, [])
+    assert [change.what for change in result.changes] == ["note what stands as a good generation"]
+    assert not any(step.on_host for step in plan.steps)
+
+
 def test_a_dry_run_notes_nothing_and_so_looks() -> None:
     world = World(generation(1), now=standing(number=1, good=True))
-    assert world.note(check=True, changed=True).message == "generation 1 (release a)"
+    assert world.note(check=True, changed={}).message == "generation 1 (release a)"
 
 
 def test_the_newest_good_one_is_not_noted_again() -> None:

@@ -12,23 +12,25 @@ from typing import Any
 
 import pytest
 
-from klops.actions.base import Plan
+from klops.actions.base import Plan, Seen
 from klops.actions.own.hostreads import RELEASES
 from klops.actions.own.source.action import SourceAction, SourceParams
 from klops.actions.own.source.listing import amount, differing, lines, shown
-from klops.actions.own.source.looking import TreeLook
+from klops.actions.own.source.looking import TREE, TreeLook
 from klops.actions.own.source.recipe import carried, wanted_name
 from klops.actions.own.source.sending import SendTree
 from klops.actions.own.source.steps import ActivateRelease, BuildRelease
 from klops.actions.own.telling import CHANGES, carried_out
 from klops.errors import AgentError, LockHeld, TaskFailed
-from klops.inventory.settings import Settings
+from klops.inventory.settings import Settings, Source
+from klops.remote.base import Reply
 from klops.remote.fake import Call, FakeRemote
 from klops.source.tree import Tree
 from klops.testing import reply, seen
 from tests.cases.harness import HERE, Case
 from tests.trees import WrittenTree, entries_of, written
 
+from .generationsworld import World, standing
 from .support import SETTINGS, Stage
 
 FILES = {"a.py": "A = 1\n", "b.py": "B = 22\n", "c.py": "A = 1\n", "d/e.py": "E = 333\n"}
@@ -59,10 +61,10 @@ def told(remote: FakeRemote, verb: str) -> list[Call]:
     return [call for call in remote.log if f" {verb} " in call.text and call.kind != "read"]
 
 
-def done(tree: Tree, *, whole: bool = False, activated: Any = None) -> str:
+def done(tree: Tree, *, whole: bool = False, activated: Any = None, generation: int | None = None) -> str:
     """What the agent says at last of a tree that was sent."""
     said = {"name": tree.release.name, "whole": whole, "files": 2, "bytes": 15, "linked": 1}
-    return json.dumps({"done": {**said, "activated": activated}}) + "\n"
+    return json.dumps({"done": {**said, "activated": activated, "generation": generation}}) + "\n"
 
 
 def lacking(there: Stage, *indexes: int, then: str) -> FakeRemote:
@@ -162,6 +164,32 @@ def test_it_becomes_the_current_one_in_the_same_command() -> None:
     ]
     assert (result["current"], result["imports"]) == (name, ACTIVATED["imports"])
     assert there.warnings == ["a note"]
+
+
+@pytest.mark.parametrize("number", [3, None])
+def test_what_serves_at_once_is_noted_in_the_same_command(number: int | None) -> None:
+    there, tree = stage(), written(FILES)
+    name = tree.release.name
+    remote = lacking(there, then=done(tree, activated=ACTIVATED, generation=number))
+    activate = ActivateRelease(there.settings, name, "old", "why")
+    result = SendTree(there.settings, tree, None, activate, noted=True).carry_out(there.ctx)
+    note = split(remote.log[0])[0]["note"]
+    assert (note["health"], note["run"], note["keep"]) == ("good", there.view.run, 10)
+    assert result.get("generation") == number
+    SendTree(there.settings, tree, None, activate).carry_out(there.ctx)
+    assert split(remote.log[1])[0]["note"] is None
+
+
+@pytest.mark.parametrize(("services", "noted"), [(True, True), (False, True), (False, False)])
+def test_what_services_are_to_run_on_is_noted_once_they_do(*, services: bool, noted: bool) -> None:
+    world, tree = World(now=standing(None, units={})), written(FILES)
+    more = {"source": Source(repo="/repo"), **({} if services else {"services": {}})}
+    view = replace(world.view(), settings=world.settings.model_copy(update=more))
+    known = Reply(0, b'{"current": null, "releases": []}')
+    given = Seen({**world.replies(), RELEASES: known}, local={TREE: tree})
+    (step,) = SourceAction().plan(SourceParams(noted=noted), view, given).steps
+    assert isinstance(step, SendTree)
+    assert step.noted is (noted and not services)
 
 
 def test_what_was_laid_down_is_told_when_it_does_not_become_the_current_one() -> None:

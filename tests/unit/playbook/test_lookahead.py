@@ -50,9 +50,10 @@ class Write(Step):
         """``write PATH``."""
         return Change(f"write {self.path}")
 
-    def carry_out(self, ctx: Context) -> None:
+    def carry_out(self, ctx: Context) -> dict[str, str]:
         """Do it."""
         ctx.remote.put(self.text.encode(), self.path)
+        return {"wrote": self.path}
 
 
 class Blind(Keep):
@@ -62,13 +63,13 @@ class Blind(Keep):
 
     def probe(self, params: KeepParams, view: View) -> Probe:
         """The file, as long as nothing was changed."""
-        return Probe() if view.changed else super().probe(params, view)
+        return super().probe(params, view) if view.changed is None else Probe()
 
     def plan(self, params: KeepParams, view: View, seen: Seen) -> Plan:
         """Write it where it differs, or may."""
-        if view.changed:
-            return Plan((Write(params.path, params.text),))
-        return super().plan(params, view, seen)
+        if view.changed is None:
+            return super().plan(params, view, seen)
+        return Plan((Write(params.path, params.text),), result={"seen": dict(view.changed)})
 
 
 class Files:
@@ -128,6 +129,8 @@ def test_what_needs_no_look_after_a_change_is_read_with_the_rest_before_one(benc
     assert play(bench, keep("/a"), blind, on="h2") == [Status.CHANGED, Status.CHANGED]
     assert [call.kind for call in bench.fleet.remote("h2").log] == ["read", "read", "put", "put"]
     assert bench.fleet.remote("h2").commands_run == 3
+    # what the change before has told
+    assert bench.run(blind, on="h2").values["seen"] == {"wrote": "/b"}
 
 
 def test_a_plan_that_moved_says_so(bench: Bench) -> None:

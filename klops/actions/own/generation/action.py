@@ -13,7 +13,6 @@ from klops.actions.own.agentverbs import answer
 from klops.actions.own.generation import look
 from klops.agent.generations import document
 from klops.errors import AgentError
-from klops.remote.lock import LockOwner
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -40,18 +39,14 @@ class Note(Step):
 
     def change(self) -> Change:
         """What it counts as."""
-        return Change(f"note what stands as a {self.health} generation")
+        return _noted(self.health)
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
         """The number that it has; why it has none."""
-        who = LockOwner.here()
         told = {
-            "health": self.health,
-            "author": f"{who.who}@{who.origin}",
-            "run": self.run,
+            **look.request(self.settings, self.run, self.health),
             "error": self.error,
             "of": self.of,
-            "keep": self.settings.generations.keep,
             **({"serving": {"services": bool(self.settings.services)}} if self.serving else {}),
         }
         argv = hostreads.agent_argv(self.settings, "generation", stdin=True)
@@ -66,6 +61,22 @@ class Note(Step):
         if said["obstacle"]:
             return {"skip_reason": said["obstacle"]}
         return {"generation": said["number"], "changed": said["noted"]}
+
+
+@dataclass(frozen=True)
+class Noted(Step):
+    """What was noted by the task before, with what it changed."""
+
+    number: int
+    on_host: ClassVar[bool] = False
+
+    def change(self) -> Change:
+        """As if it had been a step of its own."""
+        return _noted(look.GOOD)
+
+    def carry_out(self, ctx: Context) -> Mapping[str, Any]:
+        """The number that it has."""
+        return {"generation": self.number}
 
 
 class GenerationAction(Action[GenerationParams]):
@@ -85,7 +96,8 @@ class GenerationAction(Action[GenerationParams]):
         """One step, or none when the newest good generation is what stands."""
         settings = view.settings
         if _judged_there(view):
-            return Plan(steps=(Note(settings, view.run, serving=True),))
+            number = (view.changed or {}).get("generation")
+            return Plan(steps=(Noted(number) if number else Note(settings, view.run, serving=True),))
         host = hostview.look(seen.replies, settings)
         trouble = host.trouble()
         if trouble is not None:
@@ -109,4 +121,8 @@ class GenerationAction(Action[GenerationParams]):
 
 def _judged_there(view: View) -> bool:
     """Whether the agent looks and notes in one: a look of our own would be a remote command more."""
-    return view.changed and not view.check
+    return view.changed is not None and not view.check
+
+
+def _noted(health: str) -> Change:
+    return Change(f"note what stands as a {health} generation")

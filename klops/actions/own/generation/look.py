@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from klops.actions.own import hostreads
 from klops.actions.own.hostview import reply
 from klops.agent.generations import document
+from klops.remote.lock import LockOwner
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
@@ -24,6 +25,13 @@ Generation = Mapping[str, Any]
 def read(settings: Settings) -> Read:
     """All generations, and what stands now."""
     return hostreads.agent(settings, KEY, "generations")
+
+
+def request(settings: Settings, run: str, health: str = GOOD) -> dict[str, Any]:
+    """What the agent is told that is to note what stands."""
+    who = LockOwner.here()
+    author = f"{who.who}@{who.origin}"
+    return {"health": health, "author": author, "run": run, "keep": settings.generations.keep}
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 
 class SourceParams(Params):
-    """``ref`` and ``dirty``: instead of those of the settings."""
+    """``ref`` and ``dirty``: instead of those of the settings.
+
+    ``noted``: a ``klops.generation`` is to come after it. Where no service is to run on the release it serves
+    as soon as it is the current one, and is noted in the same go.
+    """
 
     state: Literal["present"] = "present"
     ref: str | None = None
     dirty: bool | None = None
+    noted: bool = False
 
 
 class SourceAction(Action[SourceParams]):
@@ -59,7 +64,7 @@ class SourceAction(Action[SourceParams]):
         name = wanted_name(settings, tree.release.name, image_of(host))
         why = now.lacks(name)
         return Plan(
-            steps=_steps(view, tree, now, name, why),
+            steps=_steps(view, tree, now, name, why, noted=params.noted and not settings.services),
             result=_result(tree, name, now.current),
             message=f"{name} is current ({len(tree.release.entries)} files)" if not why else "",
             warnings=(*_warnings(tree), *_damage(now, view.host)),
@@ -71,7 +76,7 @@ class SourceAction(Action[SourceParams]):
         return {**{key: value for one in added for key, value in one.items()}, "changed": changed}
 
 
-def _steps(view: View, tree: Tree, now: Standing, name: str, why: str) -> tuple[Step, ...]:
+def _steps(view: View, tree: Tree, now: Standing, name: str, why: str, *, noted: bool) -> tuple[Step, ...]:
     """What is there already may be damaged, which only the host can tell: it is offered all the same.
 
     In a dry run that would tell of changes that there aren't.
@@ -92,7 +97,7 @@ def _steps(view: View, tree: Tree, now: Standing, name: str, why: str) -> tuple[
         build = installs or not (view.check and now.sound(name))
         built = (BuildRelease(settings, source, name),) if build else ()
         return (*(() if listed else (send,)), *built, activate)
-    return (activate,) if listed else (replace(send, then=activate),)
+    return (activate,) if listed else (replace(send, then=activate, noted=noted),)
 
 
 def _result(tree: Tree, name: str, current: str | None) -> dict[str, Any]:

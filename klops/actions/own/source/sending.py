@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own import agentlines
+from klops.actions.own.generation import look
 from klops.actions.own.source import listing
 from klops.actions.own.telling import CHANGES
 from klops.errors import AgentError
@@ -42,6 +43,8 @@ class SendTree(Step):
     #: what the host's current release consists of; None where nobody asked, and then there is no diff
     there: tuple[Entry, ...] | None = None
     then: ActivateRelease | None = None
+    #: what stands then is noted as a generation, where no unit runs on it
+    noted: bool = False
 
     def change(self) -> Change:
         """The release; how much has to be sent, where that can be told before the host is offered it."""
@@ -80,7 +83,8 @@ class SendTree(Step):
         if self.then is None:
             return {**told, CHANGES: made}
         activated = self.then.activated(ctx, done["activated"])
-        return {**told, **activated, CHANGES: (*made, *activated[CHANGES])}
+        generation = {"generation": done["generation"]} if done["generation"] else {}
+        return {**told, **activated, **generation, CHANGES: (*made, *activated[CHANGES])}
 
     def _made(self, heard: _Heard) -> tuple[Change, ...]:
         entries = [self.tree.release.entries[index] for index in heard.lacking or ()]
@@ -90,9 +94,13 @@ class SendTree(Step):
         """What is asked, the manifest, and, once it is told what is lacking, that."""
         release = self.tree.release
         manifest = release.dumps()
-        then = None if self.then is None else self.then.request()
+        asked = {
+            "manifest": len(manifest),
+            "activate": None if self.then is None else self.then.request(),
+            "note": look.request(self.settings, ctx.view.run) if self.noted else None,
+        }
         ctx.locked()
-        yield agentlines.request({"manifest": len(manifest), "activate": then}) + manifest
+        yield agentlines.request(asked) + manifest
         while heard.lacking is None:
             yield None
         if heard.lacking:

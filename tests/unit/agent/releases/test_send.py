@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from klops.agent import store
 from klops.agent.errors import VerbError
+from klops.agent.generations import kept
 from klops.agent.releases import files, known, laying, send
 from klops.agent.releases.stream import Gone
 
@@ -45,6 +47,7 @@ def test_all_of_it_lies_there_read_only_with_the_time_of_its_commit(world: World
         "bytes": told["bytes"],
         "linked": 0,
         "activated": None,
+        "generation": None,
     }
     folder = world.path(done["name"])
     assert on_disk(folder) == TREE
@@ -328,6 +331,39 @@ def test_a_tree_is_sent_and_becomes_the_current_one_in_one_go(world: World) -> N
     # and once more, where all is there
     done = world.send(TREE, request={"name": release.name})
     assert (done["whole"], done["activated"]["changed"]) == (True, [])
+
+
+NOTE = {"health": "good", "author": "ops@desk", "run": "r1", "keep": 10}
+
+
+def test_what_no_unit_runs_on_is_noted_with_the_switch(world: World) -> None:
+    name = release_of(TREE).name
+    assert world.send(TREE, request={"name": name}, note=NOTE)["generation"] == 1
+    one = kept.read(str(world.root), 1)
+    assert (one["release"], one["run"], one["health"]) == (name, "r1", "good")
+    # it was noted before
+    assert world.send(TREE, request={"name": name}, note=NOTE)["generation"] is None
+    assert kept.numbers(str(world.root)) == [1]
+
+
+def test_where_a_unit_has_to_prove_it_first_nothing_is_noted(world: World) -> None:
+    paths = store.Paths(str(world.root))
+    paths.make()
+    store.write_json(paths.spec("llm"), {"name": "llm"})
+    assert world.send(TREE, request={"name": release_of(TREE).name}, note=NOTE)["generation"] is None
+    assert kept.numbers(str(world.root)) == []
+
+
+def test_where_saved_packages_are_to_be_looked_through_nothing_is_noted(world: World) -> None:
+    (world.root / "stack").mkdir(parents=True)
+    assert world.send(TREE, request={"name": release_of(TREE).name}, note=NOTE)["generation"] is None
+    assert kept.numbers(str(world.root)) == []
+
+
+def test_a_note_that_fails_leaves_it_to_who_asks_for_one(world: World) -> None:
+    name = release_of(TREE).name
+    done = world.send(TREE, request={"name": name}, note={"health": "splendid"})
+    assert (done["generation"], world.current) == (None, name)
 
 
 def test_every_file_that_becomes_current_is_hashed_once(

@@ -140,9 +140,11 @@ class World:
         most: int = 1 << 30,
         gone: bool = False,
         request: Any = None,
+        note: Any = None,
         **about: Any,
     ) -> Any:
-        """Send a tree: what it lacks, ``spoil`` of it. ``request``: for the activation that follows."""
+        """Send a tree: what it lacks, ``spoil`` of it. ``request``: for the activation that follows, ``note``
+        for the generation that it makes."""
         release = release_of(tree, **about)
         told: dict[str, Any] = {}
 
@@ -154,7 +156,7 @@ class World:
             yield release.dumps()
             yield spoil(stream(release, told["lacking"], tree))
 
-        asked = {"manifest": len(release.dumps()), "activate": request}
+        asked = {"manifest": len(release.dumps()), "activate": request, "note": note}
         return send.send(self.places, asked, reader(parts(), most), hear, lambda _: gone)
 
     def activate(self, name: str, **more: Any) -> Any:
