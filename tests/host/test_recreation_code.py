@@ -134,6 +134,23 @@ def test_what_failed_in_the_new_one_is_in_nobodys_way_in_the_old_one(ground: Gro
 
 
 @pytest.mark.long
+def test_it_has_so_too_where_no_service_is_to_run(ground: Ground) -> None:
+    ground.object("down")
+    before, current = identity(ground), ground.current.name
+    listed = ground.object("releases")
+    ground.settings({"container": {"env": {"ADDED": "4"}}, "generations": {"rollback": "never"}})
+    ground.repo.commit(package("4"))
+    (ground.folder / "loader.diff").write_text("--- a\n+++ b\n@@ -1 +1 @@\n-not there\n+x\n")
+    assert ground.fails("up", "--recreate")["code"] == "recreate-failed"
+    assert (identity(ground), ground.current.name, left(ground)) == (before, current, [])
+    assert runs_on(ground) == (OLD, "1", "fast")
+    assert ground.object("releases")["generations"] == listed["generations"]
+    patched(ground, "fast")
+    ground.object("up")
+    assert (runs_on(ground), ground.answers()) == ((NEW, "4", "fast"), True)
+
+
+@pytest.mark.long
 def test_a_source_that_cannot_be_read_is_told_before_anything_is_touched(ground: Ground) -> None:
     before = identity(ground)
     ground.settings({"source": {"ref": "no-such-ref"}})

@@ -345,6 +345,21 @@ def test_packages_that_cannot_be_had_in_the_new_one_bring_the_old_one_back() -> 
     went_back(host)
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_where_nothing_is_to_serve_what_the_old_one_ran_on_is_put_back_all_the_same(silent: bool) -> None:
+    host = pinned()
+    host.desired, host.silent = "stopped", silent
+    host.replies[f"state:{UNIT}"] = reply('{"desired": "stopped"}')
+    error = {"error": {"code": "stack-failed", "message": "no such version"}}
+    host.faults["agent stack"] = reply(json.dumps(error) + "\n", rc=1)
+    with pytest.raises(TaskFailed, match="no such version"):
+        host.up()
+    assert host.shown == {NAME: (OLD, "running", "always")}
+    assert not host.recorded
+    assert ("agent bring-back" in host.words) == (not silent)
+    assert any("is back, but not what it ran on" in text for text in host.warnings) == silent
+
+
 def test_a_patch_that_is_not_here_is_told_before_anything_is_touched() -> None:
     host = pinned(patches=[Patch(file="vllm/a.py", diff="/no/such.diff")])
     with pytest.raises(TaskFailed, match=r"/no/such\.diff"):

@@ -123,14 +123,20 @@ class Aside:
         started = engine.ask(docker.start(engine.prefix, record.id), record.id)
         if started.rc:
             raise not_started(f"container {record.name} does not start", said(started), "container-start")
-        if self._adopted():
+        adopted = self._adopted()
+        if adopted:
             supervise(self.ctx, self.settings)
-        elif record.units:
-            WaitAgent(self.settings).carry_out(self.ctx)
-        if record.units:
+        try:
+            if not adopted:
+                WaitAgent(self.settings).carry_out(self.ctx)
             patience = sum(stop_timeout(self.settings, name) for name in record.units) + MARGIN + _RESTORING
             with _if_kept():
                 self._verb("bring-back", patience)
+        except AgentError as error:
+            if record.units:
+                raise
+            # nothing is to serve: what the new one was given is told of this one until the next klops up
+            self.ctx.warn(f"container {record.name} is back, but not what it ran on: {error.message}")
 
     def forget(self) -> None:
         """Nothing of the recreation is left but the container that serves. Raises :class:`KlopsError`."""
