@@ -16,6 +16,7 @@ from klops.actions.own.cards.look import evidence, identified
 from klops.actions.own.cards.order import Order
 from klops.actions.own.cards.record.standing import CardState, Standing, look
 from klops.actions.own.cards.report import Apart
+from klops.actions.own.cards.size import Size
 from klops.cards.evidence.findings import NOTE
 from klops.cards.evidence.standings import standings
 from klops.cards.record.freshness import span
@@ -45,7 +46,7 @@ class CardsParams(Params):
     force: bool = False
     again: bool = False
     names: list[str] | None = None
-    tp: choosing.Size = None
+    tp: Size = None
     full: bool = False
     serial: bool = False
     scan: bool = False

@@ -8,9 +8,7 @@ import posixpath
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from klops.actions.own.hostview import reply
 from klops.actions.own.preflight.models import mounts_of
@@ -23,12 +21,11 @@ from klops.remote.reads import FileRead, Read
 
 if TYPE_CHECKING:
     from klops.actions.own.cards.record.standing import Standing
+    from klops.actions.own.cards.size import Size
     from klops.actions.own.hostview import HostView
     from klops.inventory.settings import Service, Settings
     from klops.remote.base import Replies
 
-#: Tensor parallelism of a run: a number, ``auto``, or None for what the settings say.
-Size = Literal["auto"] | Annotated[int, Field(ge=1, le=256)] | None
 Choice = Mapping[str, tuple[int, ...]]
 #: Bytes at the front of an index of weights, enough for its metadata, and how it tells the total.
 _FRONT = 4096

@@ -12,6 +12,7 @@ from klops.actions.own.cards.diagnosis.diagnose import Diagnose
 from klops.actions.own.cards.look import identified
 from klops.actions.own.cards.order import Order
 from klops.actions.own.cards.record.standing import CardState, Standing, aged
+from klops.actions.own.cards.size import Size
 from klops.actions.own.services.steps import Verb
 from klops.actions.own.services.stop import UNKNOWN_STOP, stop_timeout
 from klops.actions.own.supervision import Supervise
@@ -29,7 +30,7 @@ def plan(
     standing: Standing,
     wanted: list[Wanted],
     warnings: Sequence[str],
-    tp: choosing.Size,
+    tp: Size,
     again: Sequence[str] = (),
 ) -> Plan:
     """Nothing for services that stay as they are; a diagnosis where nothing good enough is known of the rest.

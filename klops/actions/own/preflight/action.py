@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from klops.actions.base import Action, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.cards import choosing
+from klops.actions.own.cards.size import Size
 from klops.actions.own.findings import Finding, failure, warnings
 from klops.actions.own.preflight.cards import card_findings, choice_findings
 from klops.actions.own.preflight.host import (
@@ -37,7 +38,7 @@ class PreflightParams(Params):
     """``min_free_gib``: what must be free, by place; ``tp``: that of this run, whatever the settings say."""
 
     min_free_gib: MinFree = MinFree()
-    tp: choosing.Size = None
+    tp: Size = None
 
 
 class Preflight(Action[PreflightParams]):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from klops.actions.own import hostreads
 from klops.actions.own.cards import choosing
+from klops.actions.own.cards.size import Size
 from klops.actions.own.findings import Finding
 from klops.actions.own.hostview import HostView, reply
 from klops.cards.choice.selection import NoChoiceError, choices, choose
@@ -85,7 +86,7 @@ def _others_do(settings: Settings, host: HostView, replies: Replies, nodeless: f
     return next(choices(wanted, cards.indexes, cards.groups, cards.min_tp, bad=gone), None) is not None
 
 
-def choice_findings(settings: Settings, host: HostView, replies: Replies, tp: choosing.Size) -> list[Finding]:
+def choice_findings(settings: Settings, host: HostView, replies: Replies, tp: Size) -> list[Finding]:
     """Services that can't all have the cards they ask for, on a host without a fault."""
     wanted, _ = choosing.wants(settings, host, replies, tp)
     try:

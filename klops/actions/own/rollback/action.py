@@ -10,8 +10,6 @@ from klops.actions.own import hostreads, hostview
 from klops.actions.own.generation import look
 from klops.actions.own.generation.action import Note
 from klops.actions.own.generation.look import Generation, Generations
-from klops.actions.own.rollback import going
-from klops.actions.own.supervision import Supervise
 from klops.errors import AgentError, HostUnreachable, Interrupted, KlopsError, LockHeld, TaskFailed
 
 #: Codes of failures after which all stays: nobody knows what stands, or somebody else is at it.
@@ -63,6 +61,10 @@ class RollbackAction(Action[RollbackParams]):
         if trouble is not None or found is None:
             return Plan(failure=trouble)
         goal = _goal(found, params.to, view.host)
+        # where nothing is gone back from, what knows how isn't needed
+        from klops.actions.own.rollback import going
+        from klops.actions.own.supervision import Supervise
+
         failure = going.gone(found, goal)
         if failure is not None:
             return Plan(failure=failure)
@@ -166,6 +168,9 @@ def _after(failed: Mapping[str, Any], view: View, host: hostview.HostView, found
     if not good["there"]:
         text = f"release {good['release']} of the last good generation is gone, so it stays as it is"
         return Plan(message=text, warnings=(text,))
+    # as above
+    from klops.actions.own.rollback import going
+
     error = str(failed.get("message", ""))
     steps = (Note(view.settings, view.run, "bad", error), *going.steps(view, host, found, good))
     what = "what was changed"
