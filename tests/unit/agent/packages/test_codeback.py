@@ -20,7 +20,6 @@ from klops.agent.verbs import codeback
 from tests.unit.agent.packages.world import World, patch_request, sha256
 
 CORE = "alpha/core.py"
-Layers = Callable[[], None]
 
 
 def kept(world: World, *, here: bool = True) -> dict[str, Any]:
@@ -51,13 +50,13 @@ def current(world: World, name: str) -> None:
 
 
 @pytest.fixture(params=["layer", "volume"])
-def old_one(request: pytest.FixtureRequest, stocked: World) -> Callable[[], Layers]:
+def old_one(request: pytest.FixtureRequest, stocked: World) -> Callable[[], Callable[[], None]]:
     """Called before the new container is worked in; what that gives, when the old one is there again.
 
     In its layer packages are as they were, whatever happened in another one's; in a volume they aren't.
     """
 
-    def put_aside() -> Layers:
+    def put_aside() -> Callable[[], None]:
         aside = stocked.base / "aside"
         if request.param == "layer":
             shutil.copytree(stocked.site, aside, symlinks=True)
@@ -73,7 +72,7 @@ def old_one(request: pytest.FixtureRequest, stocked: World) -> Callable[[], Laye
 
 
 def test_packages_patches_and_release_are_what_they_were(
-    stocked: World, old_one: Callable[[], Layers]
+    stocked: World, old_one: Callable[[], Callable[[], None]]
 ) -> None:
     patch(stocked, "C = 'one'\n")
     current(stocked, "first")
@@ -95,7 +94,7 @@ def test_packages_patches_and_release_are_what_they_were(
 
 
 def test_a_first_patch_is_taken_back_and_a_first_release_is_none_again(
-    stocked: World, old_one: Callable[[], Layers]
+    stocked: World, old_one: Callable[[], Callable[[], None]]
 ) -> None:
     code, tree = kept(stocked), stocked.tree()
     there_again = old_one()
@@ -109,7 +108,7 @@ def test_a_first_patch_is_taken_back_and_a_first_release_is_none_again(
 
 
 def test_an_installation_cut_short_in_the_new_one_is_nothing_to_the_old_one(
-    stocked: World, old_one: Callable[[], Layers]
+    stocked: World, old_one: Callable[[], Callable[[], None]]
 ) -> None:
     code = kept(stocked)
     there_again = old_one()
