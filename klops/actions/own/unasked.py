@@ -33,20 +33,18 @@ def unasked(view: View, host: HostView, what: str) -> Plan | None:
     return Plan(unknown=f"{what}: {failure.message}") if view.check else Plan(failure=failure)
 
 
-def answer(
-    view: View, replies: Replies, key: str, holds: str, *, would: str, what: str
-) -> Mapping[str, Any] | Plan:
+def answer(view: View, replies: Replies, key: str, holds: str, what: str) -> Mapping[str, Any] | Plan:
     """What a verb of the agent says that only reads, an object with ``holds``; else the plan instead.
 
-    ``would`` be done, were the agent there; ``what`` it is that can't be told.
+    ``what`` it looks at.
     """
-    nobody = unasked(view, hostview.look(replies, view.settings), would)
+    nobody = unasked(view, hostview.look(replies, view.settings), f"{what} would be looked at")
     if nobody is not None:
         return nobody
     reply = hostview.reply(replies, key)
     said = reply.json() if reply.stdout else None
     if not reply.ok or not isinstance(said, Mapping) or holds not in said:
-        return refused(view, reply, what)
+        return refused(view, reply, f"{what} can't be told")
     return said
 
 

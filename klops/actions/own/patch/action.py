@@ -66,14 +66,7 @@ class PatchAction(Action[PatchParams]):
             noted = look.look(seen.replies)
             warnings = _forgotten(noted.now["patches"] if noted is not None else (), files)
             return Plan(skipped="klops.stack.patches is empty: no file is patched", warnings=warnings)
-        said = unasked.answer(
-            view,
-            seen.replies,
-            hostreads.PACKAGES,
-            "patches",
-            would="the files would be looked at",
-            what="how the files stand can't be told",
-        )
+        said = unasked.answer(view, seen.replies, hostreads.PACKAGES, "patches", "how the files stand")
         if isinstance(said, Plan):
             return said
         there = {str(one["file"]): one for one in said["patches"]}

@@ -37,14 +37,7 @@ class StackAction(Action[StackParams]):
         settings = view.settings
         if not settings.stack.packages:
             return Plan(skipped="klops.stack.packages is empty: no version is pinned")
-        said = unasked.answer(
-            view,
-            seen.replies,
-            hostreads.PACKAGES,
-            "installed",
-            would="the packages would be looked at",
-            what="the packages of the container can't be told",
-        )
+        said = unasked.answer(view, seen.replies, hostreads.PACKAGES, "installed", "what is installed")
         if isinstance(said, Plan):
             return said
         installed: Mapping[str, Any] = said["installed"]
