@@ -138,7 +138,8 @@ def test_it_has_so_too_where_no_service_is_to_run(ground: Ground) -> None:
     ground.object("down")
     before, current = identity(ground), ground.current.name
     listed = ground.object("releases")
-    ground.settings({"container": {"env": {"ADDED": "4"}}, "generations": {"rollback": "never"}})
+    changes = {"container": {"env": {"ADDED": "4"}}, "stack": {"packages": {OPS: NEW}}}
+    ground.settings({**changes, "generations": {"rollback": "never"}})
     ground.repo.commit(package("4"))
     (ground.folder / "loader.diff").write_text("--- a\n+++ b\n@@ -1 +1 @@\n-not there\n+x\n")
     assert ground.fails("up", "--recreate")["code"] == "recreate-failed"

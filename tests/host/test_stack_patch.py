@@ -169,7 +169,6 @@ def test_a_patch_whose_test_fails_is_taken_back(ground: Ground) -> None:
     assert everything(ground) == before
 
 
-@pytest.mark.long
 def test_rollback_undoes_packages_and_patches_as_one(ground: Ground) -> None:
     generations = ground.object("releases")["generations"]
     assert [set(one["patches"]) for one in generations] == [{f"{OPS}/loader.py", f"{OPS}/__init__.py"}, set()]
@@ -181,7 +180,6 @@ def test_rollback_undoes_packages_and_patches_as_one(ground: Ground) -> None:
     assert (ground.site / OPS / "loader.py").read_text() == PATCHED
 
 
-@pytest.mark.long
 def test_patches_are_taken_back_once(ground: Ground) -> None:
     revert = "[{klops.patch: {state: reverted}}]"
     assert play(ground, revert)["klops.patch"]["status"] == "changed"
