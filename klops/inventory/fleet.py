@@ -142,13 +142,22 @@ class Inventory:
         play: Mapping[str, Any] = NONE,
         extra: Mapping[str, Any] = NONE,
         render: Renderer | None = None,
-        more: Checks | None = None,
     ) -> Settings:
         """Typed settings of a host. Raises :class:`SourceErrors` with all mistakes in them.
 
-        Templates in them are rendered by ``render``; without one they are mistakes. ``more`` finds problems
-        that the settings alone don't show.
+        Templates in them are rendered by ``render``; without one they are mistakes.
         """
+        return self._checked(host, play=play, extra=extra, render=render)
+
+    def _checked(
+        self,
+        host: str,
+        *,
+        play: Mapping[str, Any],
+        extra: Mapping[str, Any],
+        render: Renderer | None,
+        more: Checks | None = None,
+    ) -> Settings:
         from klops.inventory.validate import build_settings
 
         tree = merged(self._sources(host, play, extra)).get(SETTINGS)
@@ -209,13 +218,13 @@ class Inventory:
     ) -> None:
         """Check settings and connection variables of ``hosts`` (None: of all); ``render`` by host's name.
 
-        ``more`` as :meth:`settings` takes it. Raises one :class:`SourceErrors` with every mistake of every
-        host, each place once.
+        ``more`` finds problems that settings alone don't show. Raises one :class:`SourceErrors` with every
+        mistake of every host, each place once.
         """
         mistakes: dict[Mistake, None] = {}
         for host in self.hosts if hosts is None else hosts:
             own = render(host) if render else None
-            for build in (partial(self.settings, more=more), self.connection):
+            for build in (partial(self._checked, more=more), self.connection):
                 look = partial(build, host, play=play, extra=extra, render=own)
                 mistakes.update(dict.fromkeys(mistakes_of(look)))
         if mistakes:
