@@ -215,4 +215,6 @@ def main() -> None:
     status = run(sys.argv[1:])
     # all is done and said: a signal that comes while the interpreter ends must not make it end otherwise
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # the interpreter would look for cycles among all that was loaded before it ends
+    gc.freeze()
     sys.exit(status)

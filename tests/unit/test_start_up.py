@@ -23,6 +23,7 @@ except SystemExit as done:
     assert done.code in (0, None), done.code
 import gc
 print("THRESHOLD", gc.get_threshold()[0])
+print("SEARCHED AT THE END", len(gc.get_objects()))
 print("COMMANDS", *sorted(name for name in sys.modules if name.startswith("klops.cli.")))
 print("LOADED", *sorted({name.split(".")[0] for name in sys.modules}))
 """
@@ -65,6 +66,8 @@ def test_the_collector_waits_in_a_process_of_klops_own_only() -> None:
         [sys.executable, "-c", PROGRAM, "--version"], capture_output=True, text=True, check=True
     )
     assert "THRESHOLD 100000" in done.stdout
+    searched = int(done.stdout.partition("SEARCHED AT THE END ")[2].split()[0])
+    assert searched < 1000, "what was loaded is not looked through once more when the process ends"
     before = gc.get_threshold()
     assert run(["--version"]) == 0
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
