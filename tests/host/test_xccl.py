@@ -26,6 +26,7 @@ def bench(make_rehearsal: MakeRehearsal) -> Bench:
     return bench_of(make_rehearsal(transports=["local"]))
 
 
+@pytest.mark.long
 def test_a_card_that_hangs_in_the_collective_and_ignores_term(bench: Bench) -> None:
     bench.break_("card=5:hang-collective")
     found = bench.doctor("--card", "4,5,6,7")
@@ -39,6 +40,7 @@ def test_a_card_that_hangs_in_the_collective_and_ignores_term(bench: Bench) -> N
     assert ended >= {one["pid"] for one in found["killed"]}
 
 
+@pytest.mark.long
 def test_a_wrong_sum_at_one_size_in_3_of_10_rounds(bench: Bench) -> None:
     bench.break_("card=2:wrong:3/10@1MiB")
     found = bench.doctor()

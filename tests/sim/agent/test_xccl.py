@@ -70,6 +70,7 @@ def test_results_are_those_of_the_cards_that_ranks_really_have(xccl: Diagnoses) 
     assert note.startswith("the runtime's order is another than the list's: place 0 has card")
 
 
+@pytest.mark.long
 def test_where_nothing_shows_which_card_a_rank_has_no_card_is_set_apart(xccl: Diagnoses) -> None:
     xccl.open_all()
     # the runtime was asked for another order than that of the list
