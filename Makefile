@@ -33,9 +33,9 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 test-fast: $(VENV)/.installed ## unit and case tests: seconds, no host
 	$(PYTEST) -m "not long" tests/unit tests/cases
 
-# four at a time, each file whole, in order: most of a host test is waiting
+# three at a time, each file whole, in order: most of a host test is waiting
 test: setup-tests check ## everything that must be green before a landing
-	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m 'not long'
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not long'
 
 test-long: setup-tests ## what CI can't hold: every Python version, the long tests
 	scripts/setup-host --tests --long

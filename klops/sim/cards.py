@@ -159,9 +159,9 @@ def make_nodes(device_dir: Path, numbers: Numbers, faults: Mapping[str, Any]) ->
             number = _privileged()
         _node(device_dir / f"xpu{minor}", None if kind == "node-missing" else number)
     _node(device_dir / "xpuctrl", os.makedev(numbers.major, numbers.first + CARDS))
-    if numbers.major == _VCS:  # these open only once their console exists, and opening it makes it
+    if numbers.major == _VCS:  # these open only once their console exists
         for minor in range(numbers.first, numbers.first + CARDS + 1):
-            _touch_console(device_dir, minor % 64)
+            _have_console(device_dir, minor % 64)
 
 
 def write_description(path: Path, description: Mapping[str, Any]) -> None:
@@ -180,7 +180,13 @@ def _node(path: Path, number: int | None) -> None:
         path.chmod(0o666)  # whatever the umask
 
 
-def _touch_console(device_dir: Path, minor: int) -> None:
+def _have_console(device_dir: Path, minor: int) -> None:
+    """Opening a console makes it, for as long as the machine runs.
+
+    Not again: another host may have its number for a card, and would see it held at that moment.
+    """
+    if Path(f"/sys/class/vc/vcs{minor}").exists():
+        return
     path = device_dir / f".console{minor}"
     _node(path, os.makedev(_TTY, minor))
     try:

@@ -42,3 +42,21 @@ def test_a_block_that_a_process_has_open_is_left_to_it(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
         cards.release(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making device nodes needs root")
+def test_a_console_that_is_there_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is that of a card of another host, which would be seen held at that moment."""
+    numbers = cards.Numbers(7, 64 + 20)
+    make_nodes(tmp_path, numbers, {})
+    opened: list[object] = []
+    really = os.open
+
+    def noted(path: str, flags: int, mode: int = 0o777) -> int:
+        opened.append(path)
+        return really(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", noted)
+    make_nodes(tmp_path, numbers, {})
+    assert opened == []
+    os.close(os.open(tmp_path / "xpu0", os.O_RDONLY | os.O_NOCTTY))  # and the card is there
