@@ -54,6 +54,8 @@ def foretold(rehearsal: Rehearsal, command: str, *args: str) -> tuple[list[str],
     ],
 )
 def test_a_dry_run_tells_what_the_run_does(bare: Rehearsal, args: Sequence[str]) -> None:
+    if args[0] == "down":
+        statuses(bare, "up")  # to take down
     wrong, changed = foretold(bare, *args)
     assert not wrong
     assert changed
