@@ -170,7 +170,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
             yield found
         finally:
             for one in found.strangers:
-                one.kill()
+                os.killpg(one.pid, signal.SIGKILL)  # with what it has started
                 one.wait()
 
 
