@@ -20,6 +20,10 @@ TARGETS = [{"root": ROOT}, {"package": PACKAGE}]
 WHERE = f"import {PACKAGE}; print({PACKAGE}.VERSION, {PACKAGE}.__file__)"
 #: Modules of the package, so that few of many can be changed.
 MODULES = {f"m{number}": f"NUMBER = {number}\n" for number in range(20)}
+FIRST: dict[str | bytes, bytes] = {
+    **package("1", **MODULES),
+    "run.sh": b"#!/bin/sh\r\necho it runs\r\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +32,16 @@ def ground(make_rehearsal: MakeRehearsal, tmp_path_factory: pytest.TempPathFacto
     with sources.ground(make_rehearsal, tmp_path_factory.mktemp("source"), transport="ssh") as made:
         made.container()
         yield made
+
+
+@pytest.fixture
+def begun(ground: Ground) -> Ground:
+    """The same with a first release, also where the beginning of the story isn't run."""
+    if not (ground.releases / "current").exists():
+        ground.repo.commit(FIRST)
+        ground.settings({"source": {"targets": TARGETS}})
+        ground.sync()
+    return ground
 
 
 def tasks(done: Any) -> dict[str, dict[str, Any]]:
@@ -50,7 +64,7 @@ def inodes(ground: Ground, release: str) -> dict[str, int]:
 
 
 def test_a_sync_that_reaches_one_of_two_copies_is_caught(ground: Ground) -> None:
-    ground.repo.commit({**package("1", **MODULES), "run.sh": b"#!/bin/sh\r\necho it runs\r\n"})
+    ground.repo.commit(FIRST)
     assert ground.python(WHERE).startswith("image ")
     error = ground.fails("sync")
     assert error["code"] == "import-elsewhere"
@@ -111,24 +125,24 @@ def test_of_a_change_only_what_changed_travels(ground: Ground) -> None:
 
 
 @pytest.mark.long
-def test_a_dirty_tree_is_refused_or_shipped_as_it_is_and_said_so(ground: Ground) -> None:
-    now = ground.current.name
-    ground.repo.write({f"{PACKAGE}/new.py": b"NEW = True\n", f"{PACKAGE}/m0.py": b"NOT COMMITTED\n"})
-    error = ground.fails("sync")
+def test_a_dirty_tree_is_refused_or_shipped_as_it_is_and_said_so(begun: Ground) -> None:
+    now = begun.current.name
+    begun.repo.write({f"{PACKAGE}/new.py": b"NEW = True\n", f"{PACKAGE}/m0.py": b"NOT COMMITTED\n"})
+    error = begun.fails("sync")
     assert error["code"] == "dirty-tree"
     assert "m0.py" in error["message"]
     assert "new.py" in error["message"]
-    assert ground.current.name == now
-    said = ground.sync("--dirty")
+    assert begun.current.name == now
+    said = begun.sync("--dirty")
     assert ".dirty-" in said["release"]
     assert said["sent_files"] == 2
-    found = ground.shipped()
+    found = begun.shipped()
     assert found[b"vllm_kunlun/m0.py"] == ("file", b"NOT COMMITTED\n")
     assert found[b"vllm_kunlun/new.py"] == ("file", b"NEW = True\n")
-    listed = {one["name"]: one for one in ground.object("releases")["releases"]}
+    listed = {one["name"]: one for one in begun.object("releases")["releases"]}
     assert listed[said["release"]]["about"]["dirty"] is True
-    ground.repo.checkout()
-    ground.repo.git("clean", "-qfd")
+    begun.repo.checkout()
+    begun.repo.git("clean", "-qfd")
 
 
 BUILD = f"python -c \"open('{PACKAGE}/_C.so', 'wb').write(bytes(range(256)))\" && echo built $KLOPS_RELEASE"
@@ -172,7 +186,6 @@ def test_a_build_that_fails_never_becomes_current(ground: Ground) -> None:
     ground.settings({"source": {"build": None}})
 
 
-@pytest.mark.long
 def test_old_releases_go_but_not_more_than_is_said(ground: Ground) -> None:
     ground.settings({"source": {"keep": 1}})
     before = ground.current.name
@@ -187,7 +200,6 @@ def test_old_releases_go_but_not_more_than_is_said(ground: Ground) -> None:
     assert ground.litter() == []
 
 
-@pytest.mark.long
 def test_what_was_changed_by_hand_in_a_release_is_laid_down_anew(ground: Ground) -> None:
     wanted = ground.shipped()
     path = ground.current / PACKAGE / "m2.py"
@@ -199,15 +211,15 @@ def test_what_was_changed_by_hand_in_a_release_is_laid_down_anew(ground: Ground)
 
 
 @pytest.mark.long
-def test_targets_that_are_no_longer_asked_for_are_taken_away(ground: Ground) -> None:
-    ground.settings({"source": {"targets": [{"root": ROOT}]}})
-    error = ground.fails("sync")  # the image's own is imported then, and not the release
+def test_targets_that_are_no_longer_asked_for_are_taken_away(begun: Ground) -> None:
+    begun.settings({"source": {"targets": [{"root": ROOT}]}})
+    error = begun.fails("sync")  # the image's own is imported then, and not the release
     assert error["code"] == "import-elsewhere"
-    assert ground.python(WHERE).startswith("1 ")
-    ground.settings({"source": {"targets": [{"package": PACKAGE}]}})
-    ground.sync()
-    assert ground.inside("sh", "-c", f"test -L {ROOT} || echo gone") == "gone"
-    assert json.loads((ground.releases / "targets.json").read_text())["targets"][0]["package"] == PACKAGE
+    assert begun.python(WHERE).startswith("1 ")
+    begun.settings({"source": {"targets": [{"package": PACKAGE}]}})
+    begun.sync()
+    assert begun.inside("sh", "-c", f"test -L {ROOT} || echo gone") == "gone"
+    assert json.loads((begun.releases / "targets.json").read_text())["targets"][0]["package"] == PACKAGE
 
 
 @pytest.mark.long

@@ -29,6 +29,11 @@ def same(one: Generation, other: Generation) -> bool:
     return all(one[key] == other[key] for key in _SAME) and digests(one) == digests(other)
 
 
+def less(one: Generation, other: Generation) -> bool:
+    """Whether ``one`` is ``other`` with fewer units, or none less."""
+    return all(one[key] == other[key] for key in _SAME) and digests(one).items() <= digests(other).items()
+
+
 def newest(known: Sequence[Generation], health: str | None = None) -> Generation | None:
     """The one with the highest number, of all or of those with this health."""
     fitting = [one for one in known if health in (None, one["health"])]

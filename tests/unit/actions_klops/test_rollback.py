@@ -186,6 +186,20 @@ def test_a_failure_leads_back_to_the_last_good_generation() -> None:
     ]
 
 
+def test_what_this_run_has_stopped_is_brought_back() -> None:
+    """Its new settings were refused: nothing was started in its place."""
+    world = World(generation(1), now=standing(units={}))
+    world.main.update({"state": "stopped", "desired": "stopped", "resumes": True})
+    assert "start main as in generation 1 on cards 0,1 (TP=2)" in told(world.back(after=FAILED))
+
+
+@pytest.mark.parametrize("changes", [{"stack": {"v": None}}, {"units": {"other": unit()}}])
+def test_other_code_and_other_units_are_gone_back_from(changes: dict[str, Any]) -> None:
+    world = World(generation(1), now=standing(**{"units": {}, **changes}))
+    world.main.update({"state": "stopped", "desired": "stopped"})
+    assert world.back(after=FAILED).steps
+
+
 def ended(plan: Plan, remote: FakeRemote) -> KlopsError:
     """What carrying it out ends with."""
     context = Context(remote, broken().view(), lambda progress: None, lambda text: None)
@@ -245,6 +259,11 @@ def test_a_host_that_goes_away_meanwhile_is_not_said_to_be_anything() -> None:
             World(generation(1), now=standing(number=1, good=True)),
             FAILED,
             "generation 1 (release a) is what stands already",
+        ),
+        (
+            World(generation(1), now=standing(units={})),
+            FAILED,
+            "generation 1 (release a) is what stands, without services that were down before",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from klops.actions.own import hostreads, hostview
 from klops.actions.own.generation import look
 from klops.actions.own.generation.action import Note
 from klops.actions.own.generation.look import Generation, Generations
+from klops.agent.generations import document
 from klops.errors import AgentError, HostUnreachable, Interrupted, KlopsError, LockHeld, TaskFailed
 
 #: Codes of failures after which all stays: nobody knows what stands, or somebody else is at it.
@@ -165,6 +166,12 @@ def _after(failed: Mapping[str, Any], view: View, host: hostview.HostView, found
         return Plan(message="there is no generation that was good", warnings=found.faults)
     if found.now["good"]:
         return Plan(message=f"{look.title(good)} is what stands already", warnings=found.faults)
+    # a run that has stopped one to start it again has left a mark; what somebody had taken down before isn't
+    # brought back by a start that failed, and the same start would fail for the same reason
+    stopped = any(unit.get("resumes") for unit in host.units.values())
+    if document.less(found.now, good) and not stopped:
+        text = f"{look.title(good)} is what stands, without services that were down before"
+        return Plan(message=text, warnings=found.faults)
     if not good["there"]:
         text = f"release {good['release']} of the last good generation is gone, so it stays as it is"
         return Plan(message=text, warnings=(text,))
