@@ -6,6 +6,7 @@ the same one would see each other's processes on them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,8 @@ from tests.waiting import until
 def card_numbers(folder: Path) -> Iterator[cards.Numbers]:
     """Numbers that no other test and no rehearsal on this machine uses; needs root.
 
-    ``folder`` stands for the test. They are given back when no other process holds a node of them: one that
-    was killed does until it has ended. That somebody goes on holding one is an AssertionError.
+    ``folder`` stands for the test. They are given back when no process holds a node of them: one that was
+    killed does until it has ended. That somebody goes on holding one is an AssertionError.
     """
     (folder / STATE).write_text("{}")  # what a claim lasts as long as
     numbers = cards.claim(folder)
@@ -36,12 +37,11 @@ def card_numbers(folder: Path) -> Iterator[cards.Numbers]:
 
 
 def held(numbers: cards.Numbers) -> list[int]:
-    """Pids of the other processes that have a node of these numbers open."""
-    minors = range(numbers.first, numbers.first + cards.CARDS + 1)
-    found = xpu_smi.holders().items()
-    return [
-        pid for (major, minor), pids in found if major == numbers.major and minor in minors for pid in pids
-    ]
+    """Pids of the processes that have a node of these numbers open; this one may be among them."""
+    block = {(numbers.major, numbers.first + place) for place in range(cards.CARDS + 1)}
+    others = [pid for number, pids in xpu_smi.holders().items() if number in block for pid in pids]
+    own = (xpu_smi.device_number(str(fd)) for fd in Path("/proc/self/fd").iterdir())
+    return others + [os.getpid()] * any(number in block for number in own)
 
 
 def _command(pid: int) -> str:
