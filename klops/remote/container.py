@@ -30,6 +30,15 @@ from klops.remote.shell import END_TIMEOUT, Capture, finish, title
 if TYPE_CHECKING:
     from klops.remote.reads import Read
 
+#: How often, and after how many seconds again, a container in which a command was killed is tried.
+STOPPED_TRIES, STOPPED_PAUSE = 25, 0.2
+
+
+def _tells_of_no_container(said: str) -> bool:
+    low = said.lower()
+    words = ("no such container", "is not running", "is restarting", "is paused")
+    return any(word in low for word in words)
+
 
 class ContainerRemote(Remote):
     """A running container as a remote. ``docker`` is the start of every argv: ``["sudo", "-n", "docker"]``.
@@ -249,7 +258,7 @@ class ContainerRemote(Remote):
             raise
         if not out.seen:
             raise self._refused((err.noise or out.noise).decode("utf-8", "replace").strip(), rc)
-        if rc == 137 and not self._is_running():
+        if rc == 137 and self._has_stopped():
             raise self._gone(f"it stopped during {what}")
         return rc
 
@@ -259,14 +268,9 @@ class ContainerRemote(Remote):
     def _refused(self, said: str, rc: int) -> KlopsError:
         """docker's own failure, told apart by its words (its status says nothing)."""
         said = said.removeprefix("Error response from daemon: ")
-        low = said.lower()
-        if (
-            "no such container" in low
-            or "is not running" in low
-            or "is restarting" in low
-            or "is paused" in low
-        ):
+        if _tells_of_no_container(said):
             return self._gone(said)
+        low = said.lower()
         if "docker daemon" in low or "docker.sock" in low or "a password is required" in low:
             return DockerUnavailable(
                 f"{self.name}: docker can't be asked: {said}",
@@ -281,18 +285,18 @@ class ContainerRemote(Remote):
             code="container-gone",
         )
 
-    def _is_running(self) -> bool:
-        argv = [
-            *self._docker,
-            "inspect",
-            "--type",
-            "container",
-            "--format",
-            "{{.State.Running}}",
-            self.container,
-        ]
-        done = self._inner.run(argv, check=False)
-        return done.rc == 0 and done.text.strip() == "true"
+    def _has_stopped(self) -> bool:
+        """Whether it was the end of the container that killed a command; no where it can't be told in time.
+
+        The engine tells the end of the command first, and calls a container that has just died running until
+        it has seen to it. A new command can't begin in it any more.
+        """
+        for _ in range(STOPPED_TRIES):
+            done = self._inner.run(self._exec(["true"]), check=False)
+            if done.rc == 0 or _tells_of_no_container(done.error_text):
+                return done.rc != 0
+            time.sleep(STOPPED_PAUSE)
+        return False
 
     def _end(self, who: script.Identity | None) -> str:
         """End one command in the container by its identity; "" when nothing of it is left."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -80,10 +81,23 @@ def test_a_container_that_is_not_there(box: Box, inside: ContainerRemote) -> Non
         nobody.run(["true"])
 
 
-def test_a_container_that_stops_meanwhile(box: Box) -> None:
-    box.run("klops-stops")
-    there = ContainerRemote(LocalRemote("host1"), box.docker, "klops-stops")
-    kill = [*box.docker, "kill", "klops-stops"]
+#: An engine that doesn't know yet, the first time it is asked, that the container has stopped.
+LATE = """\
+for last; do :; done
+if [ "$last" = true ] && mkdir "$ASKED" 2>/dev/null; then
+echo 'OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown' >&2; exit 1
+fi
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_container_that_stops_meanwhile(box: Box, tmp_path: Path, late: bool) -> None:
+    name, asked = f"klops-stops-{late}", tmp_path / "asked"
+    box.run(name)
+    docker = ["env", f"ASKED={asked}", "sh", "-c", LATE, "sh", *box.docker] if late else box.docker
+    there = ContainerRemote(LocalRemote("host1"), docker, name)
+    kill = [*box.docker, "kill", name]
 
     def stop() -> None:
         until_runs("sleep", "986.1")
@@ -95,6 +109,7 @@ def test_a_container_that_stops_meanwhile(box: Box) -> None:
         there.run(["sleep", "986.1"])
     thread.join()
     assert caught.value.code == "container-gone"
+    assert asked.exists() == late
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
