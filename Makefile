@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# tests and figures are of a klops that is installed: one that compiles itself anew at each start takes twice as long
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup setup-tests demo check test test-fast test-long test-versions bench clean
 
 help: ## this list
