@@ -30,14 +30,14 @@ from klops.remote.shell import END_TIMEOUT, Capture, finish, title
 if TYPE_CHECKING:
     from klops.remote.reads import Read
 
-#: How often, and after how many seconds again, a container in which a command was killed is tried.
-STOPPED_TRIES, STOPPED_PAUSE = 25, 0.2
+#: How often a container in which a command was killed is tried, seconds between two tries, and seconds that
+#: each may take.
+STOPPED_TRIES, STOPPED_PAUSE, STOPPED_TIMEOUT = 25, 0.2, 10.0
 
-
-def _tells_of_no_container(said: str) -> bool:
-    low = said.lower()
-    words = ("no such container", "is not running", "is restarting", "is paused")
-    return any(word in low for word in words)
+# what docker says where there is no container to run commands in, where it has just ended, and without engine
+_GONE = ("no such container", "is not running", "is restarting", "is paused")
+_STOPPED = ("stopped container", "stopped state")
+_NO_ENGINE = ("docker daemon", "docker.sock", "a password is required")
 
 
 class ContainerRemote(Remote):
@@ -268,10 +268,10 @@ class ContainerRemote(Remote):
     def _refused(self, said: str, rc: int) -> KlopsError:
         """docker's own failure, told apart by its words (its status says nothing)."""
         said = said.removeprefix("Error response from daemon: ")
-        if _tells_of_no_container(said):
-            return self._gone(said)
         low = said.lower()
-        if "docker daemon" in low or "docker.sock" in low or "a password is required" in low:
+        if any(word in low for word in _GONE):
+            return self._gone(said)
+        if any(word in low for word in _NO_ENGINE):
             return DockerUnavailable(
                 f"{self.name}: docker can't be asked: {said}",
                 hint="is the engine running, and may this user ask it? see klops.docker.sudo",
@@ -286,15 +286,21 @@ class ContainerRemote(Remote):
         )
 
     def _has_stopped(self) -> bool:
-        """Whether it was the end of the container that killed a command; no where it can't be told in time.
+        """Whether it was the end of the container that killed a command; no where that can't be told.
 
         The engine tells the end of the command first, and calls a container that has just died running until
-        it has seen to it. A new command can't begin in it any more.
+        it has seen to it. A new command can't begin in it any more; docker may start it again a moment later.
         """
         for _ in range(STOPPED_TRIES):
-            done = self._inner.run(self._exec(["true"]), check=False)
-            if done.rc == 0 or _tells_of_no_container(done.error_text):
+            try:
+                done = self._inner.run(self._exec(["sh", "-c", ":"]), timeout=STOPPED_TIMEOUT, check=False)
+            except CommandTimeout:
+                return False
+            said = done.error_text.lower()
+            if done.rc == 0 or any(word in said for word in (*_GONE, *_STOPPED)):
                 return done.rc != 0
+            if any(word in said for word in _NO_ENGINE):
+                raise self._refused(done.error_text.strip(), done.rc)
             time.sleep(STOPPED_PAUSE)
         return False
 

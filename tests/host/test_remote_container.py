@@ -81,21 +81,25 @@ def test_a_container_that_is_not_there(box: Box, inside: ContainerRemote) -> Non
         nobody.run(["true"])
 
 
-#: An engine that doesn't know yet, the first time it is asked, that the container has stopped.
+#: An engine that says something else, the first time it is asked to run ``:`` in the container.
 LATE = """\
 for last; do :; done
-if [ "$last" = true ] && mkdir "$ASKED" 2>/dev/null; then
-echo 'OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown' >&2; exit 1
-fi
+if [ "$last" = : ] && mkdir "$ASKED" 2>/dev/null; then echo "$SAYS" >&2; exit 1; fi
 exec "$@"
 """
+STOPPED = "OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown"
+BUSY = "OCI runtime exec failed: exec failed: unable to start container process: unknown"
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_container_that_stops_meanwhile(box: Box, tmp_path: Path, late: bool) -> None:
-    name, asked = f"klops-stops-{late}", tmp_path / "asked"
+def late_docker(box: Box, asked: Path, says: str) -> list[str]:
+    return ["env", f"ASKED={asked}", f"SAYS={says}", "sh", "-c", LATE, "sh", *box.docker]
+
+
+@pytest.mark.parametrize("says", ["", STOPPED, BUSY], ids=["at once", "stopped", "busy"])
+def test_a_container_that_stops_meanwhile(box: Box, tmp_path: Path, says: str) -> None:
+    name, asked = f"klops-stops-{len(says)}", tmp_path / "asked"
     box.run(name)
-    docker = ["env", f"ASKED={asked}", "sh", "-c", LATE, "sh", *box.docker] if late else box.docker
+    docker = late_docker(box, asked, says) if says else box.docker
     there = ContainerRemote(LocalRemote("host1"), docker, name)
     kill = [*box.docker, "kill", name]
 
@@ -109,7 +113,23 @@ def test_a_container_that_stops_meanwhile(box: Box, tmp_path: Path, late: bool) 
         there.run(["sleep", "986.1"])
     thread.join()
     assert caught.value.code == "container-gone"
-    assert asked.exists() == late
+    assert asked.exists() == bool(says)
+
+
+def test_a_container_that_docker_has_started_again_by_then(box: Box, tmp_path: Path) -> None:
+    there = ContainerRemote(
+        LocalRemote("host1"), late_docker(box, tmp_path / "asked", STOPPED), box.container
+    )
+    with pytest.raises(CommandFailed, match="stopped during") as caught:
+        there.run(["sh", "-c", "kill -9 $$"])
+    assert caught.value.code == "container-gone"
+
+
+def test_an_engine_that_stops_meanwhile(box: Box, tmp_path: Path) -> None:
+    says = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?"
+    there = ContainerRemote(LocalRemote("host1"), late_docker(box, tmp_path / "asked", says), box.container)
+    with pytest.raises(DockerUnavailable):
+        there.run(["sh", "-c", "kill -9 $$"])
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
