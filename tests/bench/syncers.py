@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from klops.sim.sshd import Sshd
-from tests.bench.sources import PART
+from tests.bench.sources import FILES, PART
 from tests.bench.timing import Contender
 
 ADDRESS = "127.0.0.1"
 KLOPS = "klops sync"
 RSYNC = "rsync -az"
 PIPED_TAR = "git archive | gzip | ssh tar"
+ALONE = "klops' packages alone, login and hashing"
 
 #: Puts every file whose size or time differs from what a listing of its folder says, over one connection.
 _SFTP = """
@@ -47,6 +48,35 @@ for home, folders, files in os.walk(source):
             sftp.put(path, there + "/" + name)
             sftp.utime(there + "/" + name, (stat.st_atime, stat.st_mtime))
 client.close()
+"""
+
+#: The least that a program of these packages takes: they are loaded beside the login, as klops does it, and
+#: one command on the host hashes the tree. No inventory, no playbook, no lock, nothing is sent.
+_ALONE = """
+import shlex, sys, threading, typer
+host, port, user, key, known, tree = sys.argv[1:]
+hashing = (
+    "import hashlib, os, sys; print(len([hashlib.sha256(open(os.path.join(home, name), 'rb').read()).digest()"
+    " for home, _, names in os.walk(os.path.realpath(sys.argv[1])) for name in names]))"
+)
+answers = []
+def ask():
+    import fabric
+    how = {"key_filename": key, "allow_agent": False, "look_for_keys": False}
+    connection = fabric.Connection(
+        host, user=user, port=int(port), config=fabric.Config(lazy=True), connect_kwargs=how
+    )
+    connection.client.load_host_keys(known)
+    connection.open()
+    channel = connection.transport.open_session()
+    channel.exec_command(shlex.join([sys.executable, "-I", "-S", "-c", hashing, tree]))
+    answers.append(int(channel.makefile("rb").read()))
+    connection.close()
+asking = threading.Thread(target=ask)
+asking.start()
+import pydantic, ruamel.yaml, jinja2
+asking.join()
+print(*answers)
 """
 
 
@@ -95,6 +125,7 @@ def every(ground: Ground, runs: int, peers: str) -> list[Syncer]:
     gzip, fast = _piped_tar(ground, PIPED_TAR, "gzip", runs), f"{PIPED_TAR}, gzip -1"
     return [
         _klops(ground, runs),
+        _alone(ground, runs),
         _rsync(ground, RSYNC, "-az", runs),
         _rsync(ground, f"{RSYNC} --checksum", "-azc", runs),
         gzip,
@@ -116,6 +147,18 @@ def _klops(ground: Ground, runs: int) -> Syncer:
     env = {"XDG_CACHE_HOME": str(cache)}
     contender = Contender(KLOPS, [sys.executable, "-m", "klops", *argv], runs, env=env)
     return Syncer(contender, ground.root / "releases" / "current", clear)
+
+
+def _alone(ground: Ground, runs: int) -> Syncer:
+    """Over the tree that klops has brought; the files are as many as the repository's."""
+    sshd, tree = ground.sshd, ground.root / "releases" / "current"
+    who = [ADDRESS, str(sshd.port), sshd.user, str(sshd.key_file), str(sshd.known_hosts)]
+    argv = [sys.executable, "-c", _ALONE, *who, str(tree)]
+
+    def check(printed: str) -> str:
+        return "" if printed.split() == [str(FILES)] else f"not {FILES} files: {printed}"
+
+    return Syncer(Contender(ALONE, argv, runs, check), tree, lambda: None)
 
 
 def _rsync(ground: Ground, label: str, flags: str, runs: int) -> Syncer:
