@@ -114,32 +114,15 @@ def holds(
     found: set[int] = set()
     any_file = False
     try:
-        folder = os.open(f"/proc/{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError):
-        return Held(found, any_file)
+        descriptors = openfiles.opened(pid)
+        folder, lines = _mapped(pid) if mapped else ("", [])
     except OSError:
         return None
-    try:
-        for fd in os.listdir(folder):
-            try:
-                status = os.stat(fd, dir_fd=folder)
-            except PermissionError:
-                return None
-            except OSError:
-                continue  # closed meanwhile
-            if status.st_rdev in rdevs and stat.S_ISCHR(status.st_mode):
-                found.add(status.st_rdev)
-            elif files and (status.st_dev, status.st_ino) in files:
-                any_file = True
-    except (FileNotFoundError, ProcessLookupError):
-        return Held(found, any_file)  # it ended meanwhile
-    except OSError:
-        return None
-    finally:
-        os.close(folder)
-    lines = _mapped(pid) if mapped else []
-    if lines is None:
-        return None
+    for status in descriptors:
+        if status.st_rdev in rdevs and stat.S_ISCHR(status.st_mode):
+            found.add(status.st_rdev)
+        elif files and (status.st_dev, status.st_ino) in files:
+            any_file = True
     for line in lines:
         fields = line.split(None, 5)
         major, minor = fields[3].split(b":")
@@ -147,7 +130,7 @@ def holds(
         if key in files:
             any_file = True
         elif not fields[5].startswith(b"/dev/shm/"):
-            number = _mapped_device(pid, fields[0], fields[5], key)
+            number = _mapped_device(folder, fields[0], fields[5], key)
             if number is None:
                 return None
             if number in rdevs:
@@ -155,32 +138,20 @@ def holds(
     return Held(found, any_file)
 
 
-def _mapped(pid: int) -> list[bytes] | None:
-    """Lines of maps that may be of a device or of shared memory; None when they can't be read."""
-    try:
-        fd = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:
-        return None
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    try:
-        parts = iter(lambda: os.read(fd, 65536), b"")
-        data = b"".join(parts)
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    finally:
-        os.close(fd)
+def _mapped(pid: int) -> tuple[str, list[bytes]]:
+    """Lines of maps that may be of a device or of shared memory, and the folder that they are in."""
+    folder, data = openfiles.maps(pid)
     # searched as a whole: few processes have any such line
-    return _DEVICE_LINE.findall(data) if b"/dev/" in data or b"xpu" in data else []
+    return folder, _DEVICE_LINE.findall(data) if b"/dev/" in data or b"xpu" in data else []
 
 
-def _mapped_device(pid: int, where: bytes, path: bytes, key: tuple[int, int]) -> int | None:
+def _mapped_device(folder: str, where: bytes, path: bytes, key: tuple[int, int]) -> int | None:
     """Device number of what a line of maps names, 0 when it is no device; None when that can't be told.
 
     The line has device and inode of the node itself, so it is looked up where the process sees it.
     """
     try:
-        status = os.stat(f"/proc/{pid}/root".encode("ascii") + path)
+        status = os.stat(f"{folder}/root".encode("ascii") + path)
         if (status.st_dev, status.st_ino) == key:
             return status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
     except FileNotFoundError:
@@ -188,11 +159,10 @@ def _mapped_device(pid: int, where: bytes, path: bytes, key: tuple[int, int]) ->
     except OSError:
         return None
     try:
-        status = os.stat(b"/proc/%d/map_files/" % pid + _padless(where))
-    except FileNotFoundError:
-        return 0  # unmapped since
+        status = os.stat(f"{folder}/map_files/".encode("ascii") + _padless(where))
     except OSError:
-        # only the host's root may look there; what is no card has another name
+        # only the host's root may look there, and it is there for a first thread that lives; what is no card
+        # has another name
         return None if _CARD_PATH.search(path) else 0
     return status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
 
@@ -203,25 +173,19 @@ def _padless(where: bytes) -> bytes:
 
 
 def opened(pid: int) -> set[int] | None:
-    """Numbers of the character devices that a process has open; None when it can't be read."""
-    folder = f"/proc/{pid}/fd"
-    found: set[int] = set()
+    """Numbers of the character devices that a process has open; None when it can't be read.
+
+    One on its way out that has given back all it had open may wait in a driver that takes it back: of such a
+    one it can't be told.
+    """
     try:
-        descriptors = os.listdir(folder)
-    except (FileNotFoundError, ProcessLookupError):
-        return found
+        found = openfiles.opened(pid)
     except OSError:
         return None
-    for fd in descriptors:
-        try:
-            status = os.stat(f"{folder}/{fd}")
-        except PermissionError:
-            return None
-        except OSError:
-            continue  # closed meanwhile
-        if stat.S_ISCHR(status.st_mode):
-            found.add(status.st_rdev)
-    return found
+    process = procs.read(pid) if not found else None
+    if process is not None and process.exiting and process.alive:
+        return None
+    return {status.st_rdev for status in found if stat.S_ISCHR(status.st_mode)}
 
 
 def held(process: procs.Process, watched: Sequence[Node], until: float = 0.0) -> list[str] | None:
@@ -244,7 +208,7 @@ def holders(
     unknown = []
     until = time.monotonic() + openfiles.PATIENCE
     # those that have to be waited for come last
-    for process in sorted(processes, key=lambda one: not openfiles.readable(one)):
+    for process in sorted(processes, key=lambda one: one.state == procs.WAITING):
         if not process.alive:
             continue
         paths = held(process, watched, until)

@@ -12,10 +12,8 @@ from klops.agent.processes.procs import Process
 
 #: A mapping of a file: device, inode and path.
 _MAPPING = re.compile(rb"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9][0-9]*) +(/.*)$", re.MULTILINE)
-#: A process in this state may have its memory map locked for as long as it stays there, and whoever reads the
-#: map then stays with it.
-_UNINTERRUPTIBLE = "D"
-#: Seconds that are waited, for all of a pass, until such processes are out of it: most read from a disk.
+#: Seconds that are waited, for all of a pass, until processes are out of uninterruptible sleep: most read
+#: from a disk.
 PATIENCE = 0.2
 _LOOK = 0.02
 
@@ -34,7 +32,7 @@ def mapped(pid: int, folder: str = "/") -> Iterator[Mapping]:
 
     Raises ``PermissionError`` when they can't be seen; of one that is gone there are none.
     """
-    data = _read(f"/proc/{pid}/maps")
+    _, data = maps(pid)
     wanted = os.fsencode(folder)
     if wanted not in data:
         return
@@ -60,23 +58,68 @@ def _read(path: str) -> bytes:
     return b"".join(parts)
 
 
-def opened(pid: int) -> Iterator[os.stat_result]:
+def folders(pid: int) -> Iterator[str]:
+    """Folders of /proc in which to look, one after another, for what the threads of a process share.
+
+    The first thread's; where that is on its way out, or has ended, nothing may be left in it of what the
+    others still have: theirs too.
+    """
+    yield f"/proc/{pid}"
+    first = procs.read(pid)
+    if first is not None and first.exiting and first.alive:
+        for thread, state in procs.threads(pid).items():
+            if thread != pid and state not in procs.ENDED:
+                yield f"/proc/{pid}/task/{thread}"
+
+
+def maps(pid: int) -> tuple[str, bytes]:
+    """The mappings of a process as text, and the folder of /proc that they are in.
+
+    Raises ``PermissionError`` when they can't be seen; of one that is gone there are none.
+    """
+    folder, data = "", b""
+    for folder in folders(pid):
+        data = _read(f"{folder}/maps")
+        if data:
+            break
+    return folder, data
+
+
+def opened(pid: int) -> list[os.stat_result]:
     """What the descriptors of a process lead to.
 
     Raises ``PermissionError`` when they can't be seen; of one that is gone there are none.
     """
-    folder = f"/proc/{pid}/fd"
+    found: list[os.stat_result] = []
+    for folder in folders(pid):
+        found, whole = _descriptors(folder)
+        if whole:
+            break
+    return found
+
+
+def _descriptors(folder: str) -> tuple[list[os.stat_result], bool]:
+    """Where those in a folder of /proc lead to, and whether there are any and none went away meanwhile."""
     try:
-        names = os.listdir(folder)
+        fd = os.open(f"{folder}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
-        return
-    for name in names:
-        try:
-            yield os.stat(f"{folder}/{name}")
-        except PermissionError:
-            raise
-        except OSError:
-            continue  # closed meanwhile
+        return [], False
+    found = []
+    names: list[str] = []
+    try:
+        names = os.listdir(fd)
+        for name in names:
+            try:
+                found.append(os.stat(name, dir_fd=fd))
+            except PermissionError:
+                raise
+            except OSError:
+                continue  # closed meanwhile
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ended meanwhile
+    finally:
+        os.close(fd)
+    return found, bool(names) and len(found) == len(names)
 
 
 class Holders(NamedTuple):
@@ -97,8 +140,14 @@ class Holders(NamedTuple):
 
 
 def readable(process: Process) -> bool:
-    """Whether its map can be read without the risk to wait for a driver."""
-    return process.state != _UNINTERRUPTIBLE
+    """Whether its map can be read without the risk to wait for a driver.
+
+    A thread in uninterruptible sleep may have the map of all of them locked for as long as it stays there,
+    and whoever reads the map then stays with it.
+    """
+    if process.state == procs.WAITING:
+        return False
+    return process.threads == 1 or procs.WAITING not in procs.threads(process.pid).values()
 
 
 def settled(process: Process, until: float) -> bool:
@@ -117,7 +166,7 @@ def holders(processes: Iterable[Process], keys: Collection[tuple[int, int]], fol
     found = Holders({}, {}, [])
     until = time.monotonic() + PATIENCE
     # those that have to be waited for come last
-    for process in sorted(processes, key=lambda one: not readable(one)):
+    for process in sorted(processes, key=lambda one: one.state == procs.WAITING):
         if not process.alive:
             continue
         try:

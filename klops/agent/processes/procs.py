@@ -9,6 +9,8 @@ from typing import Iterable, NamedTuple
 ENDED = "ZXx"
 #: States of a stopped process: it can't act on TERM.
 HALTED = "Tt"
+#: Uninterruptible sleep: it waits where no signal reaches it, for a disk or in a driver.
+WAITING = "D"
 #: The main process of a pid namespace.
 INIT = 1
 #: Flags of a thread: it is the kernel's; it is on its way out.
@@ -24,6 +26,7 @@ class Process(NamedTuple):
     ppid: int
     pgrp: int
     session: int
+    #: its first thread's; where that has ended and others have not, theirs
     state: str
     start: int
     #: at most 15 characters, as the kernel keeps it
@@ -85,7 +88,26 @@ def slurp(path: str) -> bytes:
 def read(pid: int) -> Process | None:
     """One process, or None when there is none of that pid."""
     data = slurp(f"/proc/{pid}/stat")
-    return parse_stat(data) if data else None
+    if not data:
+        return None
+    process = parse_stat(data)
+    if process.state in ENDED and process.alive:
+        left = [state for state in threads(pid).values() if state not in ENDED]
+        # one that waits is what keeps it from ending
+        return process._replace(state=WAITING if WAITING in left else [*left, process.state][0])
+    return process
+
+
+def threads(pid: int) -> dict[int, str]:
+    """State of each thread of a process, the first one first; empty when it is gone or may not be seen."""
+    folder = f"/proc/{pid}/task"
+    try:
+        names = os.listdir(folder)
+    except _NOTHING_THERE:
+        return {}
+    stats = {int(name): slurp(f"{folder}/{name}/stat") for name in names}
+    # the name before it may hold blanks and parentheses, as in parse_stat
+    return {thread: chr(stat[stat.rindex(b")") + 2]) for thread, stat in stats.items() if stat}
 
 
 def pids() -> list[int]:

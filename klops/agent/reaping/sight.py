@@ -12,7 +12,7 @@ import re
 import time
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from klops.agent.processes import devices, identity, observers, procs
+from klops.agent.processes import devices, identity, observers, openfiles, procs
 from klops.agent.processes.procs import Process
 
 _ID = re.compile(rb"[0-9a-f]{64}")
@@ -27,7 +27,7 @@ _NUMBERS = (b"NStgid", b"NSpid", b"NSpgid", b"NSsid")
 class Seen(NamedTuple):
     """One process."""
 
-    #: in the viewer's numbers
+    #: in the viewer's numbers; its state is ``D`` where only one of its threads stays in that
     process: Process
     #: the same in those of its container
     inner: Process
@@ -124,15 +124,15 @@ def look(
     begun = time.monotonic()
     table = procs.table()
     if not host:
-        container = _container(os.getpid())
+        container = container_id(procs.slurp("/proc/self/cgroup"))
     names = {node.rdev: os.path.basename(node.path) for node in nodes}
     placed = _placed(table) if host else {pid: _as_seen(process) for pid, process in table.items()}
-    seen = {pid: _filled(one, root, names, files) for pid, one in placed.items() if not _is_stuck(one)}
-    stuck = [one for one in placed.values() if _is_stuck(one)]
-    if stuck:
+    waiting = {pid for pid, one in placed.items() if _waits(one.process)}
+    seen = {pid: _filled(one, root, names, files) for pid, one in placed.items() if pid not in waiting}
+    if waiting:
         time.sleep(max(0.0, begun + _STUCK - time.monotonic()))
-    for one in stuck:
-        now = _again(one)
+    for pid in waiting:
+        now = _again(placed[pid])
         if now is not None:
             seen[now.process.pid] = _filled(now, root, names, files)
     for pid, one in seen.items():
@@ -154,7 +154,7 @@ def look(
 
 def _as_seen(process: Process) -> Seen:
     """A process as its container sees it: looked at from inside."""
-    return Seen(process, process, identity.here()[1], _container(process.pid))
+    return Seen(process, process, identity.here()[1], _container(process))
 
 
 def _placed(table: dict[int, Process]) -> dict[int, Seen]:
@@ -171,12 +171,12 @@ def _placed(table: dict[int, Process]) -> dict[int, Seen]:
         mine = numbers.get(pid, {})
         depth = len(mine.get(b"NSpid", ()))
         if spaces[pid] == own or depth == 1:
-            found[pid] = Seen(process, process, own, "" if process.kernel else _container(pid))
+            found[pid] = Seen(process, process, own, "" if process.kernel else _container(process))
             continue
         if not depth and _now(process) is None:
             continue  # it ended while it was looked at
         space = spaces[pid] if depth == 2 else _around(pid, table, numbers, spaces)
-        found[pid] = Seen(process, _inner(process, mine), space, _container(pid))
+        found[pid] = Seen(process, _inner(process, mine), space, _container(process))
     # a parent is one of the same namespace, or none: as those see it that live there
     for pid, seen in found.items():
         if seen.inner is not seen.process:
@@ -230,16 +230,22 @@ def _link(pid: int) -> int:
 
 def _numbers(status: bytes) -> dict[bytes, list[int]]:
     found = {}
-    for line in status.splitlines():
+    # of a name that has an end of a line in it the kernel hides "\n", but no other
+    for line in status.split(b"\n"):
         name, _, rest = line.partition(b":")
         if name in _NUMBERS:
             found[name] = [int(word) for word in rest.split()]
     return found
 
 
-def _container(pid: int) -> str:
-    """The id in the control group of a process; "" for none."""
-    return container_id(procs.slurp(f"/proc/{pid}/cgroup"))
+def _container(process: Process) -> str:
+    """The id in the control group of a process; "" for none.
+
+    In control groups of the first version a thread on its way out is in none of them.
+    """
+    folders = openfiles.folders(process.pid) if process.exiting else (f"/proc/{process.pid}",)
+    ids = (container_id(procs.slurp(f"{folder}/cgroup")) for folder in folders)
+    return next(filter(None, ids), "")
 
 
 @functools.lru_cache(maxsize=None)
@@ -265,9 +271,14 @@ def _namespace(all_seen: Collection[Seen], container: str) -> int:
     return min(inside, key=lambda seen: (seen.process.start, seen.process.pid)).ns if inside else 0
 
 
+def _waits(process: Process) -> bool:
+    """Whether a part of it waits where no signal reaches it."""
+    return not process.kernel and not openfiles.readable(process)
+
+
 def _is_stuck(seen: Seen) -> bool:
-    """Whether it waits where no signal reaches it: whoever reads its memory or mappings may wait with it."""
-    return seen.process.state == "D" and not seen.process.kernel
+    """Whether it stayed so: whoever reads its memory or mappings may wait with it."""
+    return seen.process.state == procs.WAITING and not seen.process.kernel
 
 
 def _again(seen: Seen) -> Seen | None:
@@ -275,8 +286,9 @@ def _again(seen: Seen) -> Seen | None:
     now = _now(seen.process)
     if now is None:
         return None
-    process = seen.process._replace(state=now.state, threads=now.threads)
-    return seen._replace(process=process, inner=seen.inner._replace(state=now.state, threads=now.threads))
+    state = procs.WAITING if _waits(now) else now.state
+    process = seen.process._replace(state=state, threads=now.threads)
+    return seen._replace(process=process, inner=seen.inner._replace(state=state, threads=now.threads))
 
 
 def _now(process: Process) -> Process | None:

@@ -25,19 +25,35 @@ def path(root: str) -> str:
 
 
 def _notes(root: str) -> list[Any]:
-    """All notes. Raises :class:`VerbError` for a file that can't be read or is no list of notes."""
-    value = store.read_json(path(root)) or {"notes": []}
+    """All notes. Raises :class:`VerbError` for a file that can't be read or is no list of notes.
+
+    Such a file is nobody's to replace here: cards that people have excluded would be back in service.
+    """
+    try:
+        value = store.read_json(path(root)) or {"notes": []}
+    except VerbError as failure:
+        if failure.code != "damaged":
+            raise
+        raise _damaged(failure.message) from failure
     if not isinstance(value.get("notes"), list):
-        raise VerbError("damaged", f"{path(root)} has no list of notes", "look at it, then move it away")
+        raise _damaged(f"{path(root)} has no list of notes")
     return list(value["notes"])
 
 
+def _damaged(what: str) -> VerbError:
+    return VerbError(
+        "damaged",
+        what,
+        "put it right; or move it away, and exclude again the cards that are to be kept out of service",
+    )
+
+
 def lives(process: Mapping[str, Any]) -> bool | None:
-    """Whether the process of a note lives; None for one of another pid namespace: it can't be seen."""
+    """Whether a process ``{pid, start, ns}`` lives; None for one of another pid namespace: it isn't seen."""
     boot, ns = identity.here()
-    if process.get("ns") != ns:
+    if process["ns"] != ns:
         return None
-    return identity.alive(identity.Identity(boot, ns, int(process["pid"]), int(process["start"])))
+    return identity.alive(identity.Identity(boot, ns, process["pid"], process["start"]))
 
 
 def in_force(root: str) -> list[dict[str, Any]]:
@@ -46,12 +62,15 @@ def in_force(root: str) -> list[dict[str, Any]]:
 
 
 def add(root: str, new: Sequence[Mapping[str, Any]]) -> None:
-    """Write notes down, beside those in force. A damaged file is set aside.
+    """Write notes down, beside those in force.
 
-    Raises ``OSError``, also where the file is one of a newer klops.
+    Raises ``OSError``, also where the file doesn't tell: no service starts on any card then.
     """
     with _alone(root):
-        notes: list[Any] = _those_that_count(root)
+        try:
+            notes: list[Any] = list(in_force(root))
+        except VerbError as failure:
+            raise OSError(errno.EIO, failure.message) from failure
         for one in new:
             notes = quarantine.added(notes, one)
         store.write_json(path(root), {"notes": notes})
@@ -62,10 +81,11 @@ def change(
 ) -> list[dict[str, Any]]:
     """Take away the notes that are ``lifted``, which are returned, and write new ones down, in one go.
 
-    Others may be at it for a moment: that is waited for. A damaged file is set aside. Raises ``OSError``.
+    Others may be at it for a moment: that is waited for. Raises ``OSError``, and :class:`VerbError` when the
+    file doesn't tell.
     """
     with _alone(root, _PATIENCE):
-        notes = _those_that_count(root)
+        notes = in_force(root)
         gone = [one for one in notes if lifted(one)]
         kept: list[Any] = [one for one in notes if one not in gone]
         for one in new:
@@ -112,16 +132,6 @@ def _alone(root: str, patience: float = 0.0) -> Iterator[None]:
         os.close(fd)
 
 
-def _those_that_count(root: str) -> list[Any]:
-    try:
-        return list(in_force(root))
-    except VerbError as failure:
-        if failure.code != "damaged":
-            raise OSError(errno.EIO, failure.message) from failure
-        store.set_aside(path(root))
-        return []
-
-
 def held_by(stuck: Sequence[Process], spec: Mapping[str, Any]) -> dict[int, list[int]]:
     """Indexes of the unit's cards that processes have open, by pid; all where that can't be read.
 
@@ -164,4 +174,5 @@ def obstacle(root: str, spec: Mapping[str, Any]) -> str:
         return ""
     notes = in_force(root)
     against = [(card["index"], quarantine.against(notes, card)) for card in spec["cards"]]
-    return "; ".join(f"card {index} is kept out of service: {one['reason']}" for index, one in against if one)
+    reasons = [(index, one.get("reason") or "no reason is given") for index, one in against if one]
+    return "; ".join(f"card {index} is kept out of service: {reason}" for index, reason in reasons)

@@ -23,11 +23,12 @@ def note(root: str, text: str) -> dict[str, Any]:
     A verdict or baseline replaces ``ROOT/verdict.json`` or ``ROOT/baseline.json``. What is to be lifted is
     taken away before what is to be added is there. Who may lift which kinds is for who asks to know: here
     only what is named is taken away. Raises :class:`VerbError` and ``OSError``; nothing is changed then
-    where it is one of another klops.
+    where it is one of another klops, or the notes there are don't tell what they say.
     """
     asked = _checked(text)
     paths = store.Paths(root)
     paths.make()
+    quarantine.in_force(root)  # asked first: of half of it nobody would know that it was done
     for name in ("verdict", "baseline"):
         if name in asked:
             _ours(f"{root}/{name}.json")

@@ -17,6 +17,8 @@ UNKILLABLE, VERDICT, HAND = "unkillable", "verdict", "hand"
 _CARD = ("index", "minor", "node", "bdf", "uuid", "serial")
 #: What identifies a card, the surest first; an index or a minor may be another card's tomorrow.
 _IDENTITY = ("uuid", "serial", "bdf")
+#: What identifies a process.
+_PROCESS = ("pid", "start", "ns")
 #: Kinds that klops lifts when a card passes or somebody says so, the graver first. What a person said comes
 #: before klops' own note, after which a card is tested again without being asked for.
 LIFTED = (HAND, VERDICT)
@@ -115,8 +117,8 @@ def in_force(
         if isinstance(expires, (int, float)) and expires <= now:
             continue
         if one.get("kind") == UNKILLABLE:
-            process = one.get("process")
-            if one.get("boot_id") != boot_id or (isinstance(process, dict) and lives(process) is False):
+            process = _process(one)
+            if one.get("boot_id") != boot_id or (process is not None and lives(process) is False):
                 continue
         found.append(one)
     return found
@@ -132,9 +134,16 @@ def outlived(
         if isinstance(one, dict)
         and one.get("kind") == UNKILLABLE
         and one.get("boot_id") == boot_id
-        and isinstance(one.get("process"), dict)
-        and over(one["process"])
+        and (process := _process(one)) is not None
+        and over(process)
     ]
+
+
+def _process(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The process of a note; None where it doesn't say which that is: it may have been edited by hand."""
+    process = one.get("process")
+    told = isinstance(process, dict) and all(isinstance(process.get(key), int) for key in _PROCESS)
+    return process if told else None
 
 
 def against(notes: Sequence[Mapping[str, Any]], card: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -168,8 +177,8 @@ def added(notes: Sequence[Any], new: Mapping[str, Any]) -> list[Any]:
 
 
 def _who(one: Mapping[str, Any]) -> tuple[Any, ...]:
-    process = one.get("process") or {}
-    return tuple(process.get(key) for key in ("pid", "start", "ns"))
+    process = _process(one) or {}
+    return tuple(process.get(key) for key in _PROCESS)
 
 
 def told(one: Mapping[str, Any]) -> dict[str, Any]:

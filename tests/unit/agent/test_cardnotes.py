@@ -77,10 +77,19 @@ def test_another_writer_is_waited_for(tmp_path: Path) -> None:
         timer.join()
 
 
-def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
-    (tmp_path / "cards.json").write_text("{")
-    assert told(tmp_path, add=[note(CARD)]) == [note(CARD)]
-    assert (tmp_path / "cards.json.damaged").read_text() == "{"
+@pytest.mark.parametrize("asked", [{"add": [note(OTHER)]}, {"lift": [{"card": CARD, "kinds": []}]}, {}])
+def test_with_a_damaged_file_nothing_is_written(tmp_path: Path, asked: dict[str, Any]) -> None:
+    told(tmp_path, add=[note(CARD)])
+    path = tmp_path / "cards.json"
+    damaged = path.read_text() + ","
+    path.write_text(damaged)
+    with pytest.raises(VerbError) as failure:
+        told(tmp_path, verdict={"by": "x"}, **asked)
+    assert failure.value.code == "damaged"
+    assert str(path) in failure.value.message
+    assert "put it right; or move it away" in failure.value.hint
+    assert path.read_text() == damaged
+    assert not (tmp_path / "verdict.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -81,19 +81,57 @@ def test_a_start_is_refused_while_it_lives(root: str, holder: Process, spec: dic
     assert quarantine.obstacle(root, spec) == ""
 
 
-def test_a_file_that_says_nothing_lets_nothing_start_and_is_set_aside(
-    root: str, holder: Process, spec: dict[str, Any]
+@pytest.mark.parametrize(
+    ("text", "code", "what"),
+    [
+        ('{"schema": 1, "notes": 3}', "damaged", "cards.json has no list of notes"),
+        ('{"schema": 1, "notes": [],}', "damaged", "cards.json is not JSON"),
+        ('{"schema": 99}', "newer-schema", "cards.json has schema 99"),
+    ],
+)
+def test_a_file_that_does_not_tell_lets_nothing_start_and_stays_as_it_is(
+    root: str, holder: Process, spec: dict[str, Any], text: str, code: str, what: str
 ) -> None:
     path = Path(quarantine.path(root))
-    path.write_text('{"schema": 1, "notes": 3}')
-    with pytest.raises(VerbError, match="no list of notes"):
+    path.write_text(text)
+    new = quarantine.notes([holder], {holder.pid: [3]}, spec, "", "unit llm")
+    with pytest.raises(VerbError, match=what) as caught:
         quarantine.obstacle(root, spec)
-    quarantine.add(root, quarantine.notes([holder], {holder.pid: [3]}, spec, "", "unit llm"))
-    assert quarantine.obstacle(root, spec)
-    assert path.with_name("cards.json.damaged").exists()
-    path.write_text('{"schema": 99}')
-    with pytest.raises(OSError, match="schema 99"):
-        quarantine.add(root, [])
+    assert caught.value.code == code
+    with pytest.raises(OSError, match=what):
+        quarantine.add(root, new)
+    with pytest.raises(VerbError, match=what):
+        quarantine.change(root, lambda one: False, new)
+    with pytest.raises(VerbError, match=what):
+        quarantine.lift(root, lambda who: True)
+    assert path.read_text() == text
+    assert [one.name for one in Path(root).glob("cards.json*")] == ["cards.json"]
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        None,
+        "abc",
+        {},
+        {"start": 1},
+        {"pid": "abc", "start": 1},
+        {"pid": 1, "start": None},
+        {"pid": [1], "start": 1},
+    ],
+)
+def test_a_note_that_does_not_say_which_process_is_meant_counts(
+    root: str, holder: Process, spec: dict[str, Any], process: Any
+) -> None:
+    (note,) = quarantine.notes([holder], {holder.pid: [3]}, spec, "", "unit llm")
+    if isinstance(process, dict):
+        process = {**process, "ns": note["process"]["ns"]}
+    edited = {**{key: note[key] for key in note if key != "reason"}, "process": process}
+    store.write_json(quarantine.path(root), {"notes": [edited]})
+    assert quarantine.obstacle(root, spec) == "card 3 is kept out of service: no reason is given"
+    assert quarantine.lift(root, lambda who: True) == []
+    quarantine.add(root, [note])
+    assert quarantine.in_force(root) == [edited, note]
 
 
 def test_notes_that_are_lifted_leave_the_others_as_they_are(root: str, holder: Process, spec: Any) -> None:

@@ -99,6 +99,17 @@ def test_from_outside_each_has_the_numbers_of_its_namespace_too(space: Space) ->
     assert {os.getpid(), os.getppid()} <= seen.mine
 
 
+def test_a_name_with_an_end_of_a_line_in_it_poses_as_no_number(tmp_path: Path) -> None:
+    program = tmp_path / "\rNSpid:x"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", program, "60"]) as outer:
+        [pid] = until(lambda: children(outer.pid), what="it has a child")
+        until(lambda: (procs.read(pid) or procs.Process(0, 0, 0, 0, "", 0, "")).name == program.name)
+        seen = sight.look("/nowhere", 0, [], host=True)
+        outer.kill()
+    assert (seen.processes[pid].inner.pid, seen.processes[pid].process.name) == (1, program.name)
+
+
 def recorded(root: Path, space: Space) -> store.Paths:
     """A root whose unit has the child on record, in the numbers of its namespace."""
     paths = store.Paths(str(root))
@@ -156,6 +167,19 @@ def test_a_member_that_outlived_its_container_is_found_from_the_host_and_ended(
     until(lambda: procs.read(space.init) is None)
     assert reap(tmp_path, "--host")["processes"] == []
     assert Lineage(paths.lineage("llm")).elsewhere == set()
+
+
+def test_what_one_had_that_ends_and_has_given_it_all_back_is_unknown(space: Space, frozen: Frozen) -> None:
+    assert devices.opened(space.init)
+    frozen.freeze(space.child)
+    os.kill(space.init, signal.SIGKILL)
+    # it waits for the end of the others, as it would for a driver that is to take back a card
+    descriptors = Path(f"/proc/{space.init}/fd")
+    until(lambda: not list(descriptors.iterdir()), what="it has given back what it had open")
+    assert devices.opened(space.init) is None
+    frozen.thaw()
+    until(lambda: procs.read(space.init) is None)
+    assert devices.opened(space.init) == set()
 
 
 def place(ns: int, pid: int = 1) -> Seen:
