@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import NamedTuple
 
 from klops.agent.processes import procs
 
 _LIST = "/proc/self/net/unix"
+#: A line of it: flags, inode and name. Names are there as they were given, ends of lines in them too, so that
+#: there are lines which are but the rest of a name.
+_LINE = re.compile(rb"\S+: \S+ \S+ ([0-9A-Fa-f]+) \S+ \S+ +([0-9]+) (.+)")
 #: Set for a socket that listens.
 _ACCEPTS = 0x10000
 
@@ -28,12 +32,12 @@ def bound() -> list[Bound]:
 
     Raises ``OSError`` where there is no list: that is no news of any socket.
     """
-    lines = procs.slurp(_LIST).splitlines()
-    if not lines:
+    text = procs.slurp(_LIST)
+    if not text:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), _LIST)
     found = []
-    for line in lines[1:]:
-        fields = line.split(None, 7)
-        if len(fields) == 8 and not fields[7].startswith(b"@"):
-            found.append(Bound(int(fields[6]), os.fsdecode(fields[7]), bool(int(fields[3], 16) & _ACCEPTS)))
+    for line in text.split(b"\n")[1:]:
+        fields = _LINE.fullmatch(line)
+        if fields is not None and not fields[3].startswith(b"@"):
+            found.append(Bound(int(fields[2]), os.fsdecode(fields[3]), bool(int(fields[1], 16) & _ACCEPTS)))
     return found

@@ -13,6 +13,9 @@ MADE, ADOPTED, OTHER = KINDS = ("made", "adopted", "other")
 #: How far a supervisor is there: it answers; one lives that doesn't, or one that starts it; nobody does.
 ANSWERS, SILENT, LAUNCHER, NOBODY = "answers", "silent", "launcher", "nobody"
 
+#: Seconds after which one is no child of the supervisor's own: those it gives up after ten.
+_MOMENT = 60.0
+
 
 class Unit(NamedTuple):
     """What is known of a unit: from its supervisor, else from the disk."""
@@ -113,6 +116,8 @@ def _keeps_units(seen: Seen, sight: Sight, case: Case) -> bool:
         return True
     if pid in case.members or pid in case.strays or above not in case.keepers:
         return False
+    if case.supervisor != ANSWERS and sight.age(seen.process) >= _MOMENT:
+        return False  # nobody says whether it is a child of the supervisor's own
     # what has no other parent left comes to a launcher that is the main process
     parent = sight.processes.get(above)
     return parent is None or parent.inner.pid != 1
@@ -228,7 +233,9 @@ def _judge_holder(seen: Seen, sight: Sight, case: Case, verdict: Verdict) -> Non
         return
     why = _not_left_behind(seen, sight, case)
     if not why:
-        reason = f"{what}, belongs to no unit, and no docker exec it came from lives"
+        stray = _is_stray(seen, sight, case)
+        whose = "descends from a unit, none of which runs" if stray else "belongs to no unit"
+        reason = f"{what}, {whose}, and no docker exec it came from lives"
         verdict.orphans.append(_candidate(seen, "", reason, sight, case))
     elif seen.key in case.named and not _never(seen, sight):
         verdict.orphans.append(Finding(seen, "", f"{what}, {why}; it was named to be ended"))
@@ -245,8 +252,8 @@ def _not_left_behind(seen: Seen, sight: Sight, case: Case) -> str:
         return "in a container that klops did not make, and belongs to no unit"
     if seen.uid != sight.uid:
         return "as another user than the supervisor's"
-    if seen.process.pid in case.strays:
-        return "a unit's, but it can't be told which one's: the supervisor watches it"
+    if _is_stray(seen, sight, case):
+        return "" if _none_runs(case) else "a unit's, but it can't be told which one's while one of them runs"
     line = [seen, *_above(seen, sight)]
     if any(one.process.pid in case.keepers and one.inner.pid != 1 for one in line):
         return "below the supervisor, but on no record yet"
@@ -255,6 +262,23 @@ def _not_left_behind(seen: Seen, sight: Sight, case: Case) -> str:
     if line[-1].inner.pid != 1:
         return "and where it comes from can't be seen"
     return ""
+
+
+def _is_stray(seen: Seen, sight: Sight, case: Case) -> bool:
+    """Whether it is, or descends from, what the supervisor knows to be a unit's, but not which one's."""
+    return bool(case.strays) and any(one.process.pid in case.strays for one in (seen, *_above(seen, sight)))
+
+
+def _none_runs(case: Case) -> bool:
+    """Whether the supervisor has said of all units that nothing of them runs.
+
+    It is asked after the look: what a unit that is started later begins is younger than what was seen. Of one
+    that it could not take over, and of a record that can't be read, it doesn't know that.
+    """
+    stopped = all(
+        one.state == "stopped" or (one.state == "failed" and one.generation) for one in case.units.values()
+    )
+    return case.supervisor == ANSWERS and stopped and not case.faults
 
 
 def _above(seen: Seen, sight: Sight) -> Iterable[Seen]:

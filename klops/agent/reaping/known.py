@@ -34,8 +34,8 @@ class _Told(NamedTuple):
     #: pid and start in its container's numbers
     who: tuple[int, int]
     units: Mapping[str, Unit]
-    #: pids, in the same numbers, that it can't place
-    strays: Collection[int]
+    #: those that it can't place, likewise
+    strays: Collection[tuple[int, int]]
 
 
 def files(paths: store.Paths) -> tuple[set[tuple[int, int]], list[str]]:
@@ -93,7 +93,7 @@ def case(paths: store.Paths, sight: Sight, asked: Asked) -> Case:
         units=_on_disk(paths, paths.names()) if told is None else told.units,
         members=_members(sight, lineages, keepers),
         keepers=frozenset(keepers),
-        strays=frozenset(inner[pid] for pid in told.strays if pid in inner) if told is not None else (),
+        strays=_strays(sight, inner, told) if told is not None else (),
         grace=asked.grace,
         named=asked.named,
         faults=[
@@ -127,11 +127,17 @@ def _asked(paths: store.Paths) -> tuple[_Told | None, bool]:
         told = _Told(
             (int(who["cpid"]), int(who["start"])),
             {name: _reported(name, unit) for name, unit in reply["units"].items()},
-            [int(one["cpid"]) for one in reply.get("strays", [])],
+            [(int(one["cpid"]), int(one["start"])) for one in reply.get("strays", [])],
         )
     except (VerbError, ValueError, TypeError, KeyError, AttributeError):
         return None, True
     return told, True
+
+
+def _strays(sight: Sight, inner: Mapping[int, int], told: _Told) -> frozenset[int]:
+    """The viewer's pids of those: the supervisor's word may be older than the look, and the number reused."""
+    found = {inner[pid]: start for pid, start in told.strays if pid in inner}
+    return frozenset(pid for pid, start in found.items() if sight.processes[pid].process.start == start)
 
 
 def _home(sight: Sight) -> tuple[str, int]:

@@ -1,4 +1,8 @@
-"""The supervisor: an event loop over all units. It starts, watches, ends and starts again."""
+"""The supervisor: an event loop over all units. It starts, watches, ends and starts again.
+
+What it does for a unit is in ``units``; the loop, its signals and its requests share their state, and are one
+class.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from klops.agent.processes import devices, identity, procs, subreaper
 from klops.agent.processes.access import FRESH, Access
 from klops.agent.processes.procs import Process
 from klops.agent.supervision import serving
+from klops.agent.supervision.barrier import Barrier
 from klops.agent.supervision.launcher import HAND_OVER, SECOND
 from klops.agent.trouble import Troubles, reason, say
 from klops.agent.units import quarantine, report, strays, unit
@@ -79,6 +84,7 @@ class Supervisor:
             made=not beside,
         )
         self.zombies = Zombies()
+        self.barrier = Barrier(self.audit, self.troubles)
         self.units: dict[str, Managed] = {}
         self.broken: dict[str, VerbError] = {}
         self.strays: list[Process] = []
@@ -330,7 +336,7 @@ class Supervisor:
         self.around.access.hear()
         self.around.memory.hear()
         for one in self.units.values():
-            one.hear()
+            self.barrier.hold(one, one.hear)
         processes = procs.table()
         self.reap()  # after the table: how a process ended is known as soon as it is seen to have ended
         self.zombies.look(processes, begun)
@@ -350,25 +356,32 @@ class Supervisor:
         return rest(soonest, [one.check_due(now) for one in self.units.values()], now - begun)
 
     def _step(self, processes: dict[int, Process]) -> None:
-        for one in self.units.values():
-            one.look(processes)
+        seen = [one for one in self.units.values() if self.barrier.hold(one, one.look, processes)]
         self._adopt(processes)
-        for one in list(self.units.values()):
-            action = one.step(processes, time.monotonic(), self.closing_since is not None)
-            if action == unit.LAUNCH:
-                if self._outdated() and not any(other.living for other in self.units.values()):
-                    self._leave(HAND_OVER, "agent/current is another version")
-                one.launch(processes)
-            elif one.record.removing and not one.living and one.record.state == unit.STOPPED:
-                one.forget()
-                del self.units[one.name]
+        for one in seen:
+            self.barrier.hold(one, self._step_one, one, processes)
+
+    def _step_one(self, one: Managed, processes: dict[int, Process]) -> None:
+        if self.barrier.rests(one, time.monotonic()):
+            one.save()  # who is new in its lineage
+            return
+        action = one.step(processes, time.monotonic(), self.closing_since is not None)
+        if action == unit.LAUNCH:
+            if self._outdated() and not any(other.living for other in self.units.values()):
+                self._leave(HAND_OVER, "agent/current is another version")
+            one.launch(processes)
+        elif one.record.removing and not one.living and one.record.state == unit.STOPPED:
+            one.forget()
+            del self.units[one.name]
+        self.barrier.well(one)
 
     def _adopt(self, processes: dict[int, Process]) -> None:
         never = {*self.around.never, *self.around.access.pids, *self.around.memory.pids}
         never.update(*(one.readers for one in self.units.values()))
-        found, nobodys = strays.adopt(processes, list(self.units.values()), self.adopters, never)
+        units = list(self.units.values())
+        found, nobodys = strays.adopt(processes, units, self.adopters, never, all_known=not self.broken)
         for name in found:
-            self.units[name].look(processes)
+            self.barrier.hold(self.units[name], self.units[name].look, processes)
         known = {(p.pid, p.start) for p in self.strays}
         for process in nobodys:
             if (process.pid, process.start) not in known:

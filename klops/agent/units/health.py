@@ -88,20 +88,25 @@ def _request(
 
 
 def _find_address(target: Target) -> tuple[str, Check | None]:
+    """Where to ask: an address at which the unit listens and nobody else, as that one might answer."""
     found = listeners.on_port(target.port)
     if not found:
         if target.was_ready:
             return "", Check(LOST, f"nobody listens on port {target.port} any more")
         return "", Check(SLOW, f"not listening on port {target.port} yet")
-    for listener in found:
-        if listeners.owner(listener.inode, target.pids) is None and not _descends(listener, target.pids):
-            who = listeners.describe_owner(listener)
-            return "", Check(LOST, f"port {target.port} is not this unit's: {who} listens there")
-    return found[0].address, None
+    strangers = [one for one in found if not _is_ours(one, target.pids)]
+    shared = {one.address for one in strangers}
+    ours = [one.address for one in found if one.address not in shared]
+    if not ours:
+        who = listeners.describe_owner(strangers[0])
+        return "", Check(LOST, f"port {target.port} is not this unit's: {who} listens there")
+    return ours[0], None
 
 
-def _descends(listener: listeners.Listener, pids: Sequence[int]) -> bool:
-    """Whether it belongs to a process born after the lineage was looked at."""
+def _is_ours(listener: listeners.Listener, pids: Sequence[int]) -> bool:
+    """Whether it belongs to the lineage, or to a process born after that was looked at."""
+    if listeners.owner(listener.inode, pids) is not None:
+        return True
     processes = procs.table()
     pid = listeners.owner(listener.inode, processes)
     return pid is not None and not set(pids).isdisjoint(procs.ancestors(pid, processes))

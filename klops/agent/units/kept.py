@@ -21,6 +21,9 @@ from klops.agent.units.lineage import Lineage
 from klops.agent.units.memory import Memory
 from klops.agent.units.unit import Policy, Record, Seen
 
+#: Code of a refusal that comes from what the supervisor met with a unit, not from its files.
+INTERNAL = "internal"
+
 
 class Surroundings(NamedTuple):
     """What a unit needs of its supervisor."""
@@ -56,7 +59,8 @@ class Kept:
         self.spec: dict[str, Any] | None = None
         self.secret: dict[str, Any] | None = None
         self.policy = Policy()
-        #: a state that this agent can't read and must not replace: nothing begins, a stop works
+        #: a state that this agent can't read and must not replace: nothing begins, a stop works. Or the
+        #: supervisor met an error: until the state is read again what is in memory may be half of a step
         self.refusal: VerbError | None = None
         #: what is wrong with specification or secrets: nothing begins, what runs goes on unchecked
         self.fault: VerbError | None = None
@@ -107,6 +111,11 @@ class Kept:
                 self.lineage.notice(process, self.record.generation)
 
     @property
+    def fallen(self) -> bool:
+        """Whether the supervisor could not go on with it."""
+        return self.refusal is not None and self.refusal.code == INTERNAL
+
+    @property
     def removed(self) -> bool:
         """Whether nothing is on disk but, maybe, members in other namespaces, for a clean-up to find."""
         paths = self.around.paths
@@ -142,8 +151,12 @@ class Kept:
 
     def save(self) -> None:
         """Write down all that isn't on disk yet. What can't be written is tried again at the next look."""
-        for what, write in (("state", self.write_state), ("lineage", self.lineage.write)):
+        for what, write in (("state", self.write_state), ("lineage", self._write_lineage)):
             self.attempt(f"{self.name}: its {what} can't be written", write)
+
+    def _write_lineage(self) -> None:
+        self.lineage.write()
+        self.lineage.shorten()
 
     def attempt(self, trouble: str, action: Any) -> None:
         """Do what may fail for want of room; the trouble is said once, and when it is over."""

@@ -2,7 +2,8 @@
 
 A process belongs to it when its parent does, or when its session or process group was founded by a member
 (these ids stay when the parent dies). A session counts until it has been seen empty: after that its number
-may be given to a stranger.
+may be given to a stranger. Who is dead, and whose session and group were seen empty, tells nothing any more
+and is forgotten, but for the root: a server may begin programs for as long as it runs.
 
 A line names the boot and the pid namespace that its pid is of. Members of another namespace of this boot are
 kept: one that sits in the driver outlives its container, and only the host's view finds it again.
@@ -19,6 +20,9 @@ from klops.agent.processes.procs import Process
 
 #: Lines of other namespaces that are kept when a lineage starts anew, the newest: some hundred generations.
 KEPT = 2000
+#: Lines of a file beyond twice those that say something, after which it is written anew: 100 KB, which take
+#: some 10 ms to read.
+SPARE = 1000
 
 
 class Member(NamedTuple):
@@ -47,12 +51,15 @@ class Lineage:
         self._elsewhere: dict[int, list[dict[str, Any]]] = {}
         #: lines that the disk did not take yet
         self._unwritten: list[dict[str, Any]] = []
+        #: how many the file has, as far as this process knows
+        self._lines = 0
         #: lines of the file that say nothing: what they told of is lost, the rest counts
         self.damaged: list[str] = []
         self._load()
 
     def _load(self) -> None:
         for line in self._text().splitlines():
+            self._lines += 1
             try:
                 entry = json.loads(line)
             except ValueError:
@@ -101,47 +108,67 @@ class Lineage:
     def over(self, ns: int) -> None:
         """Put on record that nothing lives in another namespace any more. Raises ``OSError``."""
         line = {"over": ns}
-        store.append_line(self.path, line)
+        self._append(line)
         self._take(line)
 
-    def _line(self, process: Process, generation: int) -> dict[str, Any]:
-        boot, ns = self.home
-        return {
-            "boot": boot,
-            "ns": ns,
-            "pid": process.pid,
-            "start": process.start,
-            "name": process.name,
-            "generation": generation,
-        }
+    def _append(self, line: dict[str, Any]) -> None:
+        store.append_line(self.path, line)
+        self._lines += 1
+
+    def _member(self, process: Process, generation: int) -> Member:
+        return Member(Identity(*self.home, process.pid, process.start), process.name, generation)
 
     def record(self, process: Process, generation: int) -> Member:
         """Put a process on record, on disk first: one that is not to run before. Raises ``OSError``."""
-        line = self._line(process, generation)
-        store.append_line(self.path, line)
+        line = _line(self._member(process, generation))
+        self._append(line)
         self._take(line)
         return self.members[(process.pid, process.start)]
 
     def notice(self, process: Process, generation: int) -> None:
         """Put a process on record that runs already: :meth:`write` takes it to disk."""
-        line = self._line(process, generation)
+        line = _line(self._member(process, generation))
         self._take(line)
         self._unwritten.append(line)
 
     def write(self) -> None:
         """Take to disk what is not there yet. Raises ``OSError``; what is left is for the next time."""
         while self._unwritten:
-            store.append_line(self.path, self._unwritten[0])
+            self._append(self._unwritten[0])
             del self._unwritten[0]
+
+    def shorten(self) -> None:
+        """Write the file anew if little of it says something: for its one writer. Raises ``OSError``.
+
+        One with damaged lines is left as it is: that there are such is all that is known of whom they named.
+        """
+        lines = self._foreign()
+        if self.damaged or self._lines <= 2 * (len(lines) + len(self.members)) + SPARE:
+            return
+        for (pid, start), member in self.members.items():
+            lines.append(_line(member))
+            if self._founders.get(pid) != start:
+                lines.append(self._closed(pid))  # in this place: the number may be a later member's
+        self._rewrite(lines)
+
+    def _foreign(self) -> list[dict[str, Any]]:
+        """Lines of other namespaces, the newest."""
+        return [line for lines in self._elsewhere.values() for line in lines][-KEPT:]
+
+    def _closed(self, pid: int) -> dict[str, Any]:
+        return {"closed": pid, "ns": self.home[1]}
+
+    def _rewrite(self, lines: list[dict[str, Any]]) -> None:
+        store.write_text(self.path, "".join(json.dumps(line) + "\n" for line in lines))
+        self._lines = len(lines)
+        self._unwritten.clear()
 
     def forget(self) -> None:
         """Start anew: only when no member lives. What is dead for certain need not be kept.
 
         Of other namespaces nothing is certain here.
         """
-        others = [line for lines in self._elsewhere.values() for line in lines][-KEPT:]
-        store.write_text(self.path, "".join(json.dumps(line) + "\n" for line in others))
-        self._unwritten.clear()
+        self._rewrite(self._foreign())
         self.members.clear()
         self._founders.clear()
         self._open.clear()
@@ -183,7 +210,10 @@ class Lineage:
         return list(found.values())
 
     def grow(self, processes: dict[int, Process], generation: int, never: Collection[int]) -> list[Process]:
-        """Notice what is new in the table, close sessions that were seen empty; returns the new ones."""
+        """Notice what is new in the table, close sessions that were seen empty; returns the new ones.
+
+        Who is in no table any more and stands for no session or group is forgotten.
+        """
         new = self.unrecorded(processes, never)
         for process in new:
             self.notice(process, generation)
@@ -193,8 +223,11 @@ class Lineage:
         self._open |= (used | strangers) & set(self._founders)
         for pid in (self._open - used) | strangers:
             self._founders.pop(pid, None)
-            self._unwritten.append({"closed": pid, "ns": self.home[1]})
+            self._unwritten.append(self._closed(pid))
         self._open &= set(self._founders)
+        for pid, start in list(self.members)[1:]:
+            if self._founders.get(pid) != start and _start(processes, pid, -1) != start:
+                del self.members[pid, start]
         return new
 
     def root(self) -> list[int] | None:
@@ -204,6 +237,18 @@ class Lineage:
     def living(self, processes: dict[int, Process]) -> list[Process]:
         """Members that still run, by the table given."""
         return [p for p in processes.values() if p.alive and (p.pid, p.start) in self.members]
+
+
+def _line(member: Member) -> dict[str, Any]:
+    who = member.identity
+    return {
+        "boot": who.boot,
+        "ns": who.ns,
+        "pid": who.pid,
+        "start": who.start,
+        "name": member.name,
+        "generation": member.generation,
+    }
 
 
 def _start(processes: dict[int, Process], pid: int, default: int) -> int:

@@ -332,8 +332,8 @@ class Managed(Launched):
     def wants_before(self, now: float) -> float:
         """In how many seconds this unit wants to be looked at again."""
         record = self.record
-        if self._hopeless:
-            return 1.0  # nothing is sent any more, it can only go by itself
+        if self._hopeless or self.fallen:
+            return 1.0  # nothing is sent, it can only go by itself
         if record.ending or record.state == unit.STARTING or (self.living and record.desired == unit.STOPPED):
             return 0.1
         if record.state == unit.BACKOFF:
@@ -342,5 +342,6 @@ class Managed(Launched):
 
     def check_due(self, now: float) -> float:
         """In how many seconds the next check has to begin."""
-        checked = self._root_alive() and self.spec and not self.fault and not self.record.ending
+        watched = not self.fault and not self.fallen and not self.record.ending
+        checked = self._root_alive() and self.spec and watched
         return max(0.05, self._next_check - now) if checked else 60.0

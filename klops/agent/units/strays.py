@@ -23,11 +23,14 @@ def adopt(
     units: Sequence[Managed],
     adopters: Collection[int],
     never: Collection[int],
+    *,
+    all_known: bool = True,
 ) -> tuple[set[str], list[Process]]:
     """Put them on record; returns the names of the units they belong to, and those of whom nobody can tell.
 
     That they descend from a unit is certain, unless the marker says that they are the supervisor's own:
-    nothing else comes there. Which one, the marker tells; without it only a single unit can be meant.
+    nothing else comes there. Which one, the marker tells; without it only a single unit can be meant, if
+    these are ``all_known`` ones: of one that could not be taken over even the root is on no record here.
     ``never`` are pids that belong to no unit.
     """
     found, nobodys = set(), []
@@ -40,7 +43,7 @@ def adopt(
         name = marked(process)
         if name == children.NOBODY:
             continue
-        meant = [m for m in units if m.name == name] if name else units
+        meant = [m for m in units if m.name == name or (not name and all_known)]
         if len(meant) == 1:
             meant[0].lineage.notice(process, meant[0].record.generation)
             found.add(meant[0].name)

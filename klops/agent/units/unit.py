@@ -1,7 +1,8 @@
 """The state machine of a unit. Pure: what was seen goes in, what is to be done comes out.
 
 It is driven by levels, not by edges: each step looks at the record and at what lives now. So a supervisor
-that takes over in the middle of anything goes on from there.
+that takes over in the middle of anything goes on from there. States and what leads from one to another are
+one thing: they are in one place, however long.
 
 ::
 
@@ -41,6 +42,9 @@ LAUNCH = "launch"
 
 #: Seconds between looks for cards that are missing or can't be opened.
 LACKING = 3.0
+#: Doublings of the delay between starts: any delay has long become the longest by then, and no number is too
+#: large for a float.
+_DOUBLINGS = 60
 
 #: A check's kinds: answers as it should.
 OK = "ok"
@@ -367,7 +371,8 @@ def _failed(unit: Record, why: str, policy: Policy, seen: Seen) -> None:
         unit.enter(FAILED, seen.now, seen.clock)
     else:
         unit.restarts += 1
-        unit.not_before = seen.now + min(policy.max_delay, policy.delay * 2.0 ** (count - 1))
+        doublings = min(count - 1, _DOUBLINGS)
+        unit.not_before = seen.now + min(policy.max_delay, policy.delay * 2.0**doublings)
         unit.enter(BACKOFF, seen.now, seen.clock)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,3 +97,51 @@ def test_a_listener_born_after_the_last_look_at_the_lineage_is_no_stranger() -> 
         assert health.check(parent).kind == unit.OK
         stranger = target(port, listing=True)._replace(pids=[2])
         assert "is not this unit's" in health.check(stranger).message
+
+
+#: Answers everything on an address, by a port that may be shared, which it says.
+_ANSWERING = """
+import socket, socketserver, sys
+from http.server import BaseHTTPRequestHandler
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+class Server(socketserver.TCPServer):
+    address_family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+
+    def server_bind(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as vLLM does
+        super().server_bind()
+
+with Server((sys.argv[1], 0), Handler) as made:
+    print(made.server_address[1], flush=True)
+    made.serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("unit_at", "stranger_at", "kind"),
+    [
+        ("127.0.0.1", "::1", unit.OK),
+        ("::1", "127.0.0.1", unit.OK),
+        ("127.0.0.1", "127.0.0.1", unit.LOST),
+    ],
+)
+def test_a_stranger_on_the_port_matters_only_where_it_might_answer_in_the_units_place(
+    unit_at: str, stranger_at: str, kind: str
+) -> None:
+    argv = [sys.executable, "-c", _ANSWERING, unit_at]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(argv, **pipes) as serving:  # type: ignore[call-overload]  # of dicts
+        port = int(serving.stdout.readline())
+        with socket.socket(socket.AF_INET6 if ":" in stranger_at else socket.AF_INET) as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            stranger.bind((stranger_at, port))
+            stranger.listen()
+            found = health.check(target(port, listing=False)._replace(pids=[serving.pid]))
+        serving.kill()
+    assert found.kind == kind
+    assert (f"pid {os.getpid()} " in found.message) == (kind == unit.LOST)

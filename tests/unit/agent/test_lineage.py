@@ -8,7 +8,7 @@ import pytest
 
 from klops.agent.processes import identity
 from klops.agent.processes.procs import Process
-from klops.agent.units.lineage import KEPT, Lineage, owners
+from klops.agent.units.lineage import KEPT, SPARE, Lineage, owners
 
 
 def process(
@@ -223,3 +223,97 @@ def test_nobody_belongs_by_those_who_can_t(lineage: Lineage) -> None:
     assert lineage.unrecorded(tree(process(40, 1), orphan, of_its_session), NEVER) == [
         *(process(21, 20, 20), process(22, 21, 20), process(23, 21, 20))
     ]
+
+
+def test_programs_that_a_server_runs_for_a_moment_leave_nothing_behind(lineage: Lineage) -> None:
+    for number in range(2 * SPARE):
+        lineage.grow(tree(process(1000 + number, 20)), 1, NEVER)
+        lineage.write()
+        lineage.shorten()
+    last = 1000 + 2 * SPARE - 1
+    assert sorted(pid for pid, _ in lineage.members) == [20, 21, 22, 23, last]
+    assert len(Path(lineage.path).read_text().splitlines()) < SPARE + 20
+    again = Lineage(lineage.path)
+    assert set(lineage.members) <= set(again.members)
+    assert again.root() == [20, 200]
+    again.grow(tree(), 1, NEVER)
+    assert sorted(pid for pid, _ in again.members) == [20, 21, 22, 23]
+
+
+def test_who_has_ended_is_known_as_long_as_its_session_tells_whose_another_is(lineage: Lineage) -> None:
+    founder, heir = process(30, 20), process(31, 7, session=30)
+    lineage.grow(tree(founder), 1, NEVER)
+    for pid in range(2000, 2000 + SPARE):
+        lineage.grow(tree(heir, process(pid, 20)), 1, NEVER)
+    lineage.write()
+    lineage.shorten()
+    orphan = process(32, 7, session=30)
+    for one in (Lineage(lineage.path), lineage):
+        assert pids(one.grow(tree(heir, orphan), 1, NEVER)) == [32]
+        one.grow(tree(), 1, NEVER)
+        one.grow(tree(), 1, NEVER)
+        assert sorted(pid for pid, _ in one.members) == [20, 21, 22, 23]
+
+
+def test_a_root_that_has_ended_stays_the_root_though_a_member_got_its_number(lineage: Lineage) -> None:
+    worker = process(22, 7)
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, process(20, 7), process(22, 20)), 1, NEVER)
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, worker), 1, NEVER)
+    again = process(20, 22, start=5000)
+    for pid in range(2000, 2000 + SPARE):
+        lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, worker, again, process(pid, 22)), 1, NEVER)
+    lineage.write()
+    lineage.shorten()
+    for one in (lineage, Lineage(lineage.path)):
+        assert one.root() == [20, 200]
+        orphan = table(INIT, LAUNCHER, SUPERVISOR, worker, again, process(40, 7, session=20, start=6000))
+        assert pids(one.grow(orphan, 1, NEVER)) == [40]
+        assert (20, 5000) in one.members
+
+
+def test_a_session_that_is_closed_stays_so_in_a_shortened_file(lineage: Lineage) -> None:
+    worker = process(22, 7)
+    lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, process(20, 7), process(22, 20)), 1, NEVER)
+    for pid in range(2000, 2000 + SPARE):
+        lineage.grow(table(INIT, LAUNCHER, SUPERVISOR, worker, process(pid, 22)), 1, NEVER)
+    lineage.write()
+    lineage.shorten()
+    again = Lineage(lineage.path)
+    assert again.root() == [20, 200]
+    # a stranger got the number, founded a session, and has ended
+    orphan = process(50, 1, session=20, start=9001)
+    assert again.unrecorded(table(INIT, LAUNCHER, SUPERVISOR, worker, orphan), NEVER) == []
+
+
+def test_a_file_is_not_shortened_where_there_is_no_room_or_some_of_it_is_damaged(
+    lineage: Lineage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(lineage.path).open("a") as file:
+        file.write('{"closed": 5}\n' * 2 * SPARE)
+    before = Path(lineage.path).read_text()
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            Lineage(lineage.path).shorten()
+    assert Path(lineage.path).read_text() == before
+    assert [path.name for path in Path(lineage.path).parent.iterdir()] == [Path(lineage.path).name]
+    with Path(lineage.path).open("a") as file:
+        file.write("[]\n")
+    Lineage(lineage.path).shorten()
+    assert Path(lineage.path).read_text() == before + "[]\n"
+
+
+def test_what_is_known_of_other_namespaces_outlives_a_shortening(lineage: Lineage) -> None:
+    boot, _ = identity.here()
+    Lineage(lineage.path, (boot, 77)).record(process(21, 20, 20), 1)
+    with Path(lineage.path).open("a") as file:
+        file.write('{"closed": 5}\n' * 2 * SPARE)
+    one = Lineage(lineage.path)
+    one.shorten()
+    assert len(Path(lineage.path).read_text().splitlines()) == 2
+    assert Lineage(lineage.path).members == one.members
+    assert list(Lineage(lineage.path, (boot, 77)).members) == [(21, 210)]

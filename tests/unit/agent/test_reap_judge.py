@@ -225,6 +225,49 @@ def test_a_child_of_the_supervisor_is_its_own_business_but_a_stray_is_named() ->
     assert (cpids(verdict, "orphans"), cpids(verdict, "unowned")) == ([], [50])
 
 
+STRAY = inside(50, 6, cards=("xpu1",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"state": "stopped"}, True),
+        ({"state": "failed"}, True),
+        # it could not be taken over, so that it may run
+        ({"state": "failed", "generation": 0}, False),
+        *(({"state": state}, False) for state in ("starting", "ready", "unhealthy", "backoff")),
+    ],
+)
+def test_what_may_be_any_units_is_left_behind_once_none_of_them_runs(
+    fields: dict[str, Any], left: bool
+) -> None:
+    below = inside(51, 50, cards=("xpu2",))
+    given_ = Given(unit=replace_unit(**fields), members={}, strays=(STRAY.process.pid,))
+    verdict = judged(given_, INIT, LAUNCH, SUPERVISE, STRAY, below)
+    assert (cpids(verdict, "orphans"), cpids(verdict, "unowned")) == (
+        ([50, 51], []) if left else ([], [50, 51])
+    )
+    young = STRAY._replace(inner=STRAY.inner, process=STRAY.process._replace(start=int(UPTIME * 100) - 1000))
+    assert not judged(given_, INIT, LAUNCH, SUPERVISE, young).due()
+
+
+def test_what_may_be_any_units_is_not_left_behind_where_a_record_can_t_be_read() -> None:
+    given_ = Given(unit=replace_unit(state="stopped"), members={}, strays=(STRAY.process.pid,))
+    case = given_.case()._replace(faults=["a line"])
+    assert judge.judge(sight(INIT, LAUNCH, SUPERVISE, STRAY), case).orphans == []
+
+
+@pytest.mark.parametrize("supervisor", [SILENT, LAUNCHER])
+def test_a_child_of_a_keeper_is_named_where_no_supervisor_says_whose_it_is(supervisor: str) -> None:
+    given_ = Given(supervisor=supervisor, members={})
+    verdict = judged(given_, INIT, LAUNCH, STRAY)
+    assert (cpids(verdict, "orphans"), cpids(verdict, "unowned")) == ([], [50])
+    # one that opens nodes for the supervisor does so for a moment
+    young = STRAY._replace(process=STRAY.process._replace(start=int(UPTIME * 100) - 1000))
+    assert judged(given_, INIT, LAUNCH, young).unowned == []
+    assert judged(Given(members={}), INIT, LAUNCH, SUPERVISE, STRAY).unowned == []
+
+
 def test_where_the_launcher_is_the_main_process_what_came_to_it_is_left_behind() -> None:
     launcher, supervisor = inside(1, 0), inside(7, 1)
     given_ = Given(keepers=(FURTHER + 1, FURTHER + 7), members={})
@@ -403,3 +446,7 @@ def test_whatever_there_is_these_are_never_candidates(
         elif who.key not in case.named:
             assert (case.kind, who.uid) == (MADE, USER)
             assert who.holds
+            if who.process.pid in case.strays:
+                unit = case.units.get("llm")
+                assert unit is None or unit.state in ("stopped", "failed")
+                assert case.supervisor == ANSWERS

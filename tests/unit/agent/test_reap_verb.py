@@ -22,7 +22,7 @@ from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.options import Options
 from klops.agent.processes import identity, procs
-from klops.agent.reaping import act, keepout, known, records, verb
+from klops.agent.reaping import act, judge, keepout, known, records, sight, verb
 from klops.agent.reaping.judge import Finding
 from klops.agent.reaping.sight import Seen
 from klops.agent.units import leftovers, ondisk, quarantine
@@ -332,6 +332,16 @@ def test_a_supervisor_whose_answer_makes_no_sense_keeps_what_it_has(
         found = reap(root, "--grace", "0")
     assert ([row["cpid"] for row in found["unsupervised"]], found["processes"]) == ([pid], [])
     assert "doesn't answer" in found["unsupervised"][0]["reason"]
+
+
+def test_what_a_supervisor_can_t_place_is_told_by_pid_and_start(root: str) -> None:
+    seen = sight.look(root, 0, [], host=False)
+    me, reused = (seen.processes[pid].process for pid in (os.getpid(), os.getppid()))
+    listed = [{"cpid": me.pid, "start": me.start}, {"cpid": reused.pid, "start": reused.start - 1}]
+    reply = {"supervisor": {"cpid": 5, "start": 6}, "units": {}, "strays": listed}
+    with answering(root, json.dumps(reply).encode()):
+        case = known.case(store.Paths(root), seen, known.Asked(judge.MADE, 0.0, ()))
+    assert (case.supervisor, case.strays) == (judge.ANSWERS, {me.pid})
 
 
 @contextlib.contextmanager

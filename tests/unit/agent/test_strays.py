@@ -67,6 +67,14 @@ def test_with_several_it_is_nobodys_and_said(tmp_path: Path) -> None:
     assert not any(one.lineage.members for one in made)
 
 
+def test_where_a_unit_could_not_be_taken_over_it_may_be_that_ones(tmp_path: Path) -> None:
+    made = units(tmp_path, "llm")
+    nobody = (SUPERVISOR, LAUNCHER)
+    found = strays.adopt({WIPED.pid: WIPED}, made, nobody, nobody, all_known=False)
+    assert found == (set(), [WIPED])
+    assert not made[0].lineage.members
+
+
 def environment(pid: int) -> bytes:
     """What a process was given, once it has it: exec comes back a little earlier."""
     return until(lambda: procs.slurp(f"/proc/{pid}/environ"), what="it has its environment")

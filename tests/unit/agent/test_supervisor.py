@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,11 @@ import pytest
 
 from klops.agent import store
 from klops.agent.processes import procs
-from klops.agent.supervision import supervisor
+from klops.agent.supervision import barrier, supervisor
 from klops.agent.supervision.supervisor import Supervisor
-from klops.agent.units.lineage import Lineage
+from klops.agent.units import unit
+from klops.agent.units.lineage import SPARE, Lineage
+from klops.agent.units.unit import Record
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,88 @@ def test_a_look_that_fails_leaves_no_closed_descriptor_behind(one: Supervisor, p
             if fd < number:
                 os.close(fd)
         os.close(folder)
+
+
+def record_of_one_that_died(one: Supervisor, name: str, log_from: int) -> None:
+    """It was ready, its root is gone; where its log is to be read from may be no place that there is."""
+    Path(one.paths.log(name)).write_text("a line\n")
+    record = Record(name, desired=unit.RUNNING, state=unit.READY, root=[2**22, 5], generation=3)
+    record.log_from, record.home = log_from, one.around.home
+    store.write_json(one.paths.state(name), record.dump())
+
+
+def test_what_nobody_reckoned_with_of_one_unit_leaves_the_others_watched(
+    one: Supervisor, paths: store.Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_of_one_that_died(one, "bad", 10**30)
+    record_of_one_that_died(one, "good", 0)
+    one.take_over()
+    before = Path(paths.state("bad")).read_text()
+    for _ in range(3):
+        one.look()
+    bad, good = (one.answer({"verb": "status"})["units"][name] for name in ("bad", "good"))
+    assert (bad["state"], bad["digest"], good["state"]) == (unit.UNHEALTHY, None, unit.BACKOFF)
+    assert "the supervisor could not go on with it: OverflowError" in bad["error"]
+    assert Path(paths.state("bad")).read_text() == before  # half of a step is not written down
+    assert capsys.readouterr().err.count("bad: the supervisor could not go on with it: OverflowError") == 1
+    assert Path(paths.audit).read_text().count("OverflowError") == 1
+    # whoever asks for something has it gone on with at once
+    one.answer({"verb": "stop", "name": "bad"})
+    one.look()
+    assert one.answer({"verb": "status"})["units"]["bad"]["state"] == unit.STOPPED
+
+
+def test_a_unit_that_could_not_be_gone_on_with_is_tried_again_from_what_is_on_disk(
+    one: Supervisor, paths: store.Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barrier, "AGAIN", 0.0)
+    record_of_one_that_died(one, "bad", 10**30)
+    one.take_over()
+    one.look()
+    one.look()
+    assert (one.units["bad"].fallen, Path(paths.audit).read_text().count("OverflowError")) == (True, 1)
+    record_of_one_that_died(one, "bad", 0)
+    one.look()
+    assert (one.units["bad"].fallen, one.units["bad"].record.state) == (False, unit.BACKOFF)
+    assert "bad: the supervisor could not go on with it: works again" in capsys.readouterr().err
+    assert '"why": "it works again"' in Path(paths.audit).read_text().replace('":"', '": "')
+
+
+def test_a_unit_that_is_left_alone_does_not_keep_the_loop_busy(one: Supervisor, paths: store.Paths) -> None:
+    with living() as process:
+        Lineage(paths.lineage("llm")).record(process, 1)
+        one.take_over()
+        one.look()
+        llm = one.units["llm"]
+        llm.record.ending = "a test wants it"
+        assert llm.wants_before(time.monotonic()) < 1.0
+
+        def fails() -> None:
+            raise KeyError("nobody reckoned with it")
+
+        assert not one.barrier.hold(llm, fails)
+        assert llm.wants_before(time.monotonic()) >= 1.0
+        assert llm.check_due(time.monotonic()) >= 1.0
+        # who is new in its lineage is on record all the same
+        llm.lineage.notice(process._replace(pid=2**22), 1)
+        one.look()
+        assert (2**22, process.start) in Lineage(paths.lineage("llm")).members
+        assert [member.pid for member in llm.living] == [process.pid]
+
+
+def test_a_lineage_that_says_little_is_written_anew(one: Supervisor, paths: store.Paths) -> None:
+    with living() as process:
+        lineage = Lineage(paths.lineage("llm"))
+        lineage.record(process, 1)
+        line = Path(lineage.path).read_text()
+        with Path(lineage.path).open("a") as file:
+            for pid in range(2**22, 2**22 + SPARE):
+                file.write(line.replace(f'"pid":{process.pid},', f'"pid":{pid},'))
+        assert len(Lineage(lineage.path).members) == SPARE + 1
+        one.take_over()
+        for _ in range(2):
+            one.look()
+        assert set(Lineage(lineage.path).members) == {(process.pid, process.start)}
 
 
 def _answered(client: socket.socket) -> bytes:

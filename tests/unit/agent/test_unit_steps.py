@@ -209,6 +209,12 @@ def test_delays_double_up_to_the_longest_then_it_fails_loudly() -> None:
     assert "6 failure(s)" in one.error
 
 
+def test_however_often_it_has_failed_the_longest_delay_comes_next() -> None:
+    one, policy = record(STARTING, failed_starts=5000), replace(POLICY, limit=10_000)
+    unit.step(one, policy, seen(**GONE))
+    assert (one.state, one.failures, one.not_before) == (BACKOFF, 5001, 1000.0 + POLICY.max_delay)
+
+
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_it_is_started_again_as_often_as_the_limit_says(limit: int) -> None:
     one, now = record(STOPPED, generation=0), 1000.0
