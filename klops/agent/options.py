@@ -35,6 +35,7 @@ _FLAGS = (
     "--check",
     "--host",
     "--shared-ipc",
+    "--shared-tmp",
     "--lift",
     "--verify",
     "--entries",

@@ -15,8 +15,21 @@ KIND = (
     f' (eq (index .HostConfig.LogConfig.Config "labels") "{MANAGED_LABEL}")}}}}'
     "made{{else}}other{{end}}"
 )
-#: The same of who else sees its shared memory.
-IPC = '{{or .HostConfig.IpcMode "private"}}'
+#: The same of who else sees its shared memory, in one word: the mode of its IPC namespace, then ``,shm`` and
+#: ``,tmp`` for what is mounted over /dev/shm and /tmp or above, but for a tmpfs of its own. Of that an engine
+#: too old to tell what kind a mount is doesn't list any.
+IPC = (
+    '{{or .HostConfig.IpcMode "private"}}{{range .Mounts}}{{if ne (or .Type "bind") "tmpfs"}}'
+    '{{if eq .Destination "/dev/shm" "/dev"}},shm{{end}}{{if eq .Destination "/tmp"}},tmp{{end}}'
+    "{{end}}{{end}}"
+)
+#: ``sharing`` sets ``$shared`` to the options by which the agent learns of that; it is in ``$ipc``.
+SHARING = """\
+sharing() {
+shared=
+case $ipc in host|host,*|container:*|*,shm*) shared=--shared-ipc ;; esac
+case $ipc in *,tmp*) shared="$shared --shared-tmp" ;; esac
+}"""
 
 
 def recorded(path: str) -> str:

@@ -118,12 +118,13 @@ def _container(place: Place) -> list[str]:
     inspect = (*place.docker, "inspect", "--type", "container", "--format", FORMAT, place.container)
     return [
         _ASK,
+        reapcalls.SHARING,
         "id= image= running= kind= ipc= called=",
         f"ask {shlex.join(inspect)}",
         "{ read -r id image running kind ipc; read -r called; } <<EOF\n$said\nEOF",
         f'[ "$called" = {shlex.quote("/" + place.container)} ] || id=',
         f'[ "$kind" != other ] || [ "$id" != "$({reapcalls.recorded(place.record)})" ] || kind=adopted',
-        "set --; case $ipc in host|container:*) set -- --shared-ipc ;; esac",
+        "sharing; set -- $shared",
     ]
 
 

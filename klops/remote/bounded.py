@@ -24,7 +24,7 @@ class BoundedRead(Read):
 
     What hangs in the driver can't be ended, not even by KILL. So nothing waits for that: it writes into a
     pipe whose reader has a deadline too, and holds no stream of the batch. Status 127 where the host has no
-    timeout(1).
+    timeout(1). That one's KILL is no line of the audit log: a read knows no root, so no log.
     """
 
     #: it takes the time that its own deadline gives it, however many of them there are in a batch

@@ -114,6 +114,27 @@ class PiecesInput:
             self._rest = self._rest[count:]
 
 
+class Chained:
+    """One input after the other."""
+
+    def __init__(self, first: Input, second: Input) -> None:
+        self._first: Input | None = first
+        self._second = second
+
+    def peek(self) -> memoryview | None:
+        """What can be sent now."""
+        if self._first is not None:
+            piece = self._first.peek()
+            if piece is not None:
+                return piece
+            self._first = None
+        return self._second.peek()
+
+    def advance(self, count: int) -> None:
+        """Drop what was sent."""
+        (self._first or self._second).advance(count)
+
+
 def given(stdin: Given, *, keep: bool) -> Input | None:
     """Standard input from what a caller gave; None for nothing at all."""
     if isinstance(stdin, bytes):

@@ -1,7 +1,8 @@
 """One ssh connection to a host: opened at first use, through its jump hosts, with checked host keys.
 
 Several remotes of one host share a link (paramiko's transports may be used by many threads). Opening is tried
-again where that makes sense; what went wrong is told apart, because each has another fix.
+again where that makes sense; what went wrong is told apart, because each has another fix. That telling is
+most of the module, and needs the connection's inside.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 ``ROOT/lock`` is one line of JSON: ``{"schema": 1, "who", "from", "run", "boot_id", "expires", "taken"}``.
 ``expires`` is in seconds of host uptime, so no clock needs to be right; after a reboot the boot id differs.
 Expired, or of another boot, is dead: taken over, with a line in ``ROOT/audit.jsonl``. So are noted there the
-beginning and the end of the run that holds it, by the commands that take it and give it back.
+beginning and the end of the run that holds it, by the commands that take it and give it back. Taking,
+renewing and losing it guard one state: they are one class, and the longest part of the module.
 """
 
 from __future__ import annotations

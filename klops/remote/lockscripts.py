@@ -97,7 +97,14 @@ enter() {{
         case $since in ''|*[!0-9]*) since=-1 ;; esac
         [ "${{there%.*}}" = "$boot" ] && [ "$since" -le "$whole" ] &&
             [ $((whole - since)) -le {GUARDED} ] && exit 17
-        rm -f -- "$guard"
+        # by way of a name of its own: of two that find it the second would else remove the link that the
+        # first has just made
+        mv -f -- "$guard" "$lock.$$" 2>/dev/null && {{
+            was=$(readlink "$lock.$$")
+            [ "$was" = "$there" ] || ln -s "$was" "$guard" 2>/dev/null
+            rm -f -- "$lock.$$"
+            [ "$was" = "$there" ] || exit 17
+        }}
     fi
     [ ! -d "$guard" ] || rmdir -- "$guard" || exit 74
     why=$(ln -s "$boot.$whole" "$guard" 2>&1) || case $why in

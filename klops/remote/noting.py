@@ -2,10 +2,11 @@
 
 It is written as well as can be: a root that isn't there yet, a log of another user or a full disk keeps no
 script from ending what it has to end. Not noted is what a script sends to its own helpers, children of its
-own shell that run no command of anybody.
+own shell that run no command of anybody, and what timeout(1) sends to a read that has a deadline of its own
+(:mod:`klops.remote.bounded`).
 
-In a dry run too: a read that hangs is ended there as well, nothing but klops' own command is, and a signal
-without a line would be the only one that nobody can account for.
+In a dry run too: any other read that hangs is ended there as well, nothing but klops' own command is, and
+nobody could account for a signal without a line.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from klops.remote.become import Become, BecomeGate, become_argv, become_error
 from klops.remote.drain import (
     BytesInput,
     CancelledError,
+    Chained,
     Input,
     LinkLostError,
     Pipes,
@@ -349,27 +350,6 @@ class ShellRemote(Remote):
             pipes.close()
         left = "" if rc == 0 else f"; process {who.pid} could not be ended and still runs there"
         return left, out.data.decode("utf-8", "replace").splitlines()
-
-
-class Chained:
-    """One input after the other."""
-
-    def __init__(self, first: Input, second: Input) -> None:
-        self._first: Input | None = first
-        self._second = second
-
-    def peek(self) -> memoryview | None:
-        """What can be sent now."""
-        if self._first is not None:
-            piece = self._first.peek()
-            if piece is not None:
-                return piece
-            self._first = None
-        return self._second.peek()
-
-    def advance(self, count: int) -> None:
-        """Drop what was sent."""
-        (self._first or self._second).advance(count)
 
 
 def title(argv: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from klops.remote.base import DEFAULT_TIMEOUT, Completed
 from klops.remote.local import LocalRemote
 from klops.remote.lock import HostLock, LockOwner, parse_lock
 from klops.remote.locklook import break_lock, look
+from tests.latelinks import put_readlink
 from tests.logged import logged
 from tests.waiting import until
 
@@ -119,6 +120,22 @@ def test_a_guard_that_a_crash_left_is_nobody_s(shell: list[str], tmp_path: Path,
     (tmp_path / "lock").write_text(content("a", -5))
     assert script(shell, lockscripts.BREAK, tmp_path, "a", "")[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["audit.jsonl"] or not list(tmp_path.iterdir())
+
+
+def test_of_two_that_find_a_guard_of_a_crash_the_second_leaves_the_first_s_alone(
+    shell: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    guard, stale, fresh = root / "lock.takeover", "gone.5", f"{BOOT}.{uptime()}"
+    put_readlink(tmp_path, guard, stale, fresh)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (root / "lock").write_text(dead := content("a", -5))
+    guard.symlink_to(stale)
+    assert script(shell, lockscripts.BREAK, root, "a", "")[0] == lockscripts.HELD
+    assert str(guard.readlink()) == fresh
+    assert (root / "lock").read_text() == dead
+    assert {path.name for path in root.iterdir()} == {"lock", "lock.takeover"}
 
 
 def test_whoever_is_after_the_lock_is_named_by_the_guard(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ PACKAGE = Path(klops.__file__).parent
 #: What sends a signal, in Python and in a shell.
 SENDERS = re.compile(
     r"os\.kill\(|os\.killpg\(|pidfd_send_signal\(|\.send_signal\(|\.terminate\(\)|\.kill\(\)|\.send\(signal\."
-    r"|(?:^|[;&|({]|\bsudo -n|\bthen|\bdo)\s*kill (?:-|\"|'|\$|0\b)",
+    r"|(?:^|[;&|({]|\bsudo -n|\bthen|\bdo)\s*kill (?:-|\"|'|\$|0\b)"
+    r"|\btimeout (?:-\w|\{|\$)",
     re.MULTILINE,
 )
 #: By file: how many places it has, and where their lines come from.
@@ -23,6 +24,7 @@ KNOWN = {
     "agent/processes/identity.py": (3, "Handle.send, called by Audit.signal alone, and what that calls"),
     "remote/script.py": (2, "noted, of a command on the host that is to end"),
     "remote/insidescripts.py": (3, "noted; the reader of the script's own needs none"),
+    "remote/bounded.py": (2, "none: timeout(1), of a read that is late and of its reader"),
     "remote/local.py": (1, "noted, of a shell that outlived its end"),
     "inventory/programs.py": (2, "none: a program of the inventory, on the machine klops runs on"),
     "source/git/command.py": (2, "none: git, on the machine klops runs on"),

@@ -136,6 +136,7 @@ class _Work:
         self.view = "host" if self.host else "container"
         self.container = str(options.values.get("--container", ""))
         self.shared_ipc = "--shared-ipc" in options.flags
+        self.shared_tmp = "--shared-tmp" in options.flags
         kind = str(options.values.get("--kind", judge.OTHER if self.host else judge.ADOPTED))
         if kind not in judge.KINDS or (self.host and self.container and "--kind" not in options.values):
             raise VerbError("usage", f"--kind {'|'.join(judge.KINDS)} is needed with --container")
@@ -265,7 +266,10 @@ class _Work:
         """Shared memory is the container's: the host's view has nothing to say of it."""
         if self.host or case.kind == judge.OTHER:
             return []
-        place = leftovers.Place(self.paths, self.audit, case.kind == judge.MADE, self.shared_ipc)
+        made = case.kind == judge.MADE
+        place = leftovers.Place(
+            self.paths, self.audit, made, shared_ipc=self.shared_ipc, shared_tmp=self.shared_tmp
+        )
         # now, not when it was looked: a unit may have begun meanwhile
         running = known.running(self.paths)
         own = {*case.keepers, *seen.mine}

@@ -36,6 +36,14 @@ class Place(NamedTuple):
     shared_ipc: bool = False
     shm: str = traces.SHM
     tmp: str = claims.TMP
+    #: other containers, or the host, have the same /tmp
+    shared_tmp: bool = False
+
+    def shares(self, claim: Claim) -> str:
+        """What others have as well of the two folders that a claim may be in; "" for none of them."""
+        if self.shared_ipc:
+            return "shared memory"
+        return "folder" if self.shared_tmp and claim.name.startswith(f"{self.tmp}/") else ""
 
 
 def tidy(
@@ -94,15 +102,19 @@ def _unread(path: str, failure: VerbError) -> dict[str, Any]:
 
 def _why_kept(place: Place, wanted: Sequence[Claim], grace: float) -> dict[str, str]:
     """Reasons to leave things where they are, by name."""
-    if place.shared_ipc:
-        shared = "other containers or the host share this shared memory: who uses it can't be seen from here"
-        return {claim.name: shared for claim in wanted}
+    kept = {}
+    for claim in wanted:
+        shared = place.shares(claim)
+        if shared:
+            kept[claim.name] = (
+                f"other containers or the host share this {shared}: who uses it can't be seen from here"
+            )
+    wanted = [claim for claim in wanted if claim.name not in kept]
     keys = {(one.thing.dev, one.thing.inode) for one in wanted if isinstance(one.thing, File)}
     # the table is younger than the claims: whoever made these files is in it if he still lives
     held = openfiles.holders(procs.table().values() if keys else (), keys, place.shm)
     user, now = place.paths.owner(), time.time()
     bound, blind = _bound()
-    kept = {}
     for claim in wanted:
         thing = claim.thing
         if isinstance(thing, Segment):

@@ -48,7 +48,14 @@ enter() {
         case $since in ''|*[!0-9]*) since=-1 ;; esac
         [ "${there%.*}" = "$boot" ] && [ "$since" -le "$up" ] &&
             [ $((up - since)) -le "$guarded" ] && return 1
-        rm -f -- "$guard"
+        # by way of a name of its own: of two that find it the second would else remove the link that the
+        # first has just made
+        mv -f -- "$guard" "$lock.$run" && {
+            taken=$(readlink "$lock.$run")
+            [ "$taken" = "$there" ] || ln -s "$taken" "$guard"
+            rm -f -- "$lock.$run"
+            [ "$taken" = "$there" ] || return
+        }
     fi
     [ ! -d "$guard" ] || rmdir -- "$guard" || return
     ln -s "$boot.$up" "$guard" && entered=yes

@@ -120,6 +120,7 @@ def script(
         f'reap_by_helper() {{ bounded "$reaping" {by_helper(acts=True)}; }}',
         f'reap_inside() {{ bounded "$reaping" {inside}; }}',
         f"adopted() {{ {reapcalls.recorded(f'{root}/adopted.json')}; }}",
+        reapcalls.SHARING,
     ]
     parts = (
         *(basics.PROCESSES, basics.TELLING, lock.LOCK),

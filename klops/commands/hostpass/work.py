@@ -146,8 +146,7 @@ no_helper_hangs() {
 reap() {
     how=$1 heard=
     shift
-    shared=
-    case $ipc in host|container:*) shared=--shared-ipc ;; esac
+    sharing
     # docker would make the folder of the nodes
     [ -d "$device_dir" ] || no_helper="$device_dir is no folder on the host"
     if [ -z "$no_helper" ]; then

@@ -241,6 +241,48 @@ def test_an_orphan_that_is_gone_or_that_its_own_unit_ends_is_in_nobodys_way() ->
     assert made.warnings == []
 
 
+HERE, THERE = "c0ffee" + "0" * 58, "decade" + "0" * 58
+UNSUPERVISED = {
+    **STRANGER,
+    "user": "root",
+    "unit": "main",
+    "container": THERE,
+    "reason": "of unit main, in a container that lives, but is not the one that was looked for",
+}
+
+
+def unsupervised(made: Stage, *processes: dict[str, Any]) -> None:
+    """What is seen of the whole host, from a container that runs: these, of units."""
+    around(made)
+    running = {"Id": HERE, "Name": "/klops", "State": {"Status": "running"}}
+    made.remote.on(_read("docker.version"), '{"Server": {"Version": "24"}}')
+    made.remote.on(_read("container"), json.dumps([running]))
+    said = {"processes": [], "unsupervised": processes}
+    made.remote.on(_read("reap"), f"helper {HERE} made\n{json.dumps(said)}\n")
+
+
+def test_a_start_on_a_card_of_a_unit_in_another_container_is_refused_whatever_its_name() -> None:
+    made = stage(0)
+    unsupervised(made, UNSUPERVISED, {**UNSUPERVISED, "pid": 78, "cards": ["xpu5"]})
+    with pytest.raises(TaskFailed, match=r"pid 77 python3, card 4, user root, container decade0") as raised:
+        CheckOthers(WHERE, frozenset({4}), frozenset({"main"})).carry_out(made.ctx)
+    assert raised.value.code == "cards-foreign"
+    assert "78" not in raised.value.message
+
+
+def test_units_of_its_own_container_are_its_supervisor_s() -> None:
+    made = stage(0)
+    unsupervised(made, {**UNSUPERVISED, "container": HERE})
+    CheckOthers(WHERE, frozenset({4}), frozenset({"main"})).carry_out(made.ctx)
+    assert made.warnings == []
+    # as they are where only the container could be looked at, which doesn't know its id
+    said = {"processes": [], "unsupervised": [{**UNSUPERVISED, "container": ""}]}
+    answer = reply(f"exec {HERE} made\n{json.dumps(said)}", stderr="docker: no room")
+    made.remote.on(_read("reap"), answer)
+    CheckOthers(WHERE, frozenset({4}), frozenset({"main"})).carry_out(made.ctx)
+    assert [text.endswith("is not known: docker: no room") for text in made.warnings] == [True]
+
+
 def test_a_card_that_a_stranger_leaves_alone_is_free() -> None:
     made = stage(0)
     around(made, {**STRANGER, "cards": ["xpu5"]})

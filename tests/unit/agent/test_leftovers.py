@@ -37,22 +37,23 @@ class Corner:
         self.paths = store.Paths(str(root))
         self.paths.make()
 
-    def place(self, *, made: bool = True, shared_ipc: bool = False) -> Place:
+    def place(self, *, made: bool = True, shared_ipc: bool = False, shared_tmp: bool = False) -> Place:
         audit = Audit(self.paths.audit, "a test", Troubles())
-        return Place(self.paths, audit, made, shared_ipc, str(self.shm), str(self.tmp))
+        return Place(self.paths, audit, made, shared_ipc, str(self.shm), str(self.tmp), shared_tmp)
 
     def tidy(
         self,
         *,
         made: bool = True,
         shared_ipc: bool = False,
+        shared_tmp: bool = False,
         check: bool = False,
         running: tuple[str, ...] = (),
         grace: float = 0,
         only: str | None = None,
     ) -> dict[str, tuple[str, str]]:
         """Action and reason by name."""
-        place = self.place(made=made, shared_ipc=shared_ipc)
+        place = self.place(made=made, shared_ipc=shared_ipc, shared_tmp=shared_tmp)
         # whoever runs the tests is older than what they make
         own = list(procs.table())
         found = leftovers.tidy(place, running, check=check, own=own, grace=grace, only=only)
@@ -207,6 +208,22 @@ def test_where_the_memory_is_shared_nothing_is_removed(corner: Corner) -> None:
     assert len(list(corner.shm.iterdir())) == 2
 
 
+def test_where_tmp_is_shared_what_is_in_it_stays_and_only_that(corner: Corner) -> None:
+    corner.left("llm", "nccl-own")
+    (corner.tmp / "vllm_dist_x").write_bytes(b"")
+    for name in (UUID, "own.sock"):
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(f"{corner.tmp}/{name}")
+    corner.listed("other", traces.look(f"{corner.tmp}/own.sock", traces.SOCKET))
+    found = corner.tidy(shared_tmp=True)
+    assert found.pop("nccl-own") == ("removed", "left behind by llm")
+    assert set(found) == {UUID, "own.sock", "vllm_dist_x"}
+    assert {action for action, _ in found.values()} == {"none"}
+    assert all(why.endswith("who uses it can't be seen from here") for _, why in found.values())
+    assert {path.name for path in corner.tmp.iterdir()} == set(found)
+    assert {action for action, _ in corner.tidy().values()} == {"removed"}
+
+
 @pytest.mark.parametrize("state", ["unreadable", "D"])
 def test_with_a_process_that_cannot_be_seen_nothing_is_certain(
     corner: Corner, monkeypatch: pytest.MonkeyPatch, state: str
@@ -218,7 +235,7 @@ def test_with_a_process_that_cannot_be_seen_nothing_is_certain(
         def read(pid: int) -> procs.Process | None:
             return hidden._replace(state="D") if pid == hidden.pid and state == "D" else real(pid)
 
-        def refused(pid: int) -> Iterator[os.stat_result]:
+        def refused(pid: int) -> list[os.stat_result]:
             if state == "unreadable" and pid == hidden.pid:
                 raise PermissionError(13, "Permission denied")
             return opened(pid)

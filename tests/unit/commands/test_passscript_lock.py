@@ -12,6 +12,7 @@ import pytest
 
 from klops.commands.hostpass import passscript
 from klops.remote.lock import parse_lock
+from tests.latelinks import put_readlink
 from tests.unit.commands.passes import (
     BOOT,
     ID,
@@ -70,6 +71,22 @@ def test_a_lock_that_a_crash_left_empty_is_dead_after_a_minute(host: Host) -> No
     assert host.go()[0] == 0
     assert ["start", ID] in host.asked
     assert host.left == set()
+
+
+def test_of_two_that_find_a_guard_of_a_crash_the_second_leaves_the_first_s_alone(host: Host) -> None:
+    host.container("exited", error="failed")
+    path, guard = host.root / "lock", host.root / "lock.takeover"
+    path.write_text(dead := lock("", -2))
+    guard.symlink_to(f"{BOOT}.5")
+    boot, up = (Path("/proc", name).read_text() for name in ("sys/kernel/random/boot_id", "uptime"))
+    fresh = f"{boot.strip()}.{int(float(up.split()[0]))}"
+    put_readlink(host.fake, guard, f"{BOOT}.5", fresh)
+    assert host.go()[0] == 0
+    assert host.ended[0] == "skipped"
+    assert str(guard.readlink()) == fresh
+    assert path.read_text() == dead
+    assert host.left == {"lock", "lock.takeover"}
+    assert ["start", ID] not in host.asked
 
 
 def test_two_at_once_and_how_klops_sees_the_one_that_acts(host: Host) -> None:

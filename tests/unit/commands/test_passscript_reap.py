@@ -117,6 +117,21 @@ def test_what_is_too_young_is_told_beside_what_was_ended(host: Host) -> None:
     assert host.ended == ("did", "orphans ended: 1; 1 too young to be ended")
 
 
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [("private", []), ("shareable,shm", ["--shared-ipc"]), ("host,tmp", ["--shared-ipc", "--shared-tmp"])],
+)
+def test_the_agent_learns_what_others_see_of_the_container_s_memory(
+    host: Host, told: str, options: list[str]
+) -> None:
+    (host.fake / "found").write_text(orphans("skipped"))
+    host.container("running", ipc=told)
+    assert host.go()[0] == 0
+    reaps = [words for words in host.asked if "reap" in words]
+    assert len(reaps) == 4, "a look and a clean-up, from the host and from inside"
+    assert [[word for word in words if word.startswith("--shared")] for words in reaps] == [options] * 4
+
+
 @in_one_shell
 def test_leftovers_alone_are_a_reason_to_act(host: Host) -> None:
     file = {"path": "/dev/shm/x", "kind": "shm", "action": "none", "why": "of unit a; would be removed"}

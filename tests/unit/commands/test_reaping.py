@@ -116,11 +116,26 @@ def test_a_container_on_record_is_an_adopted_one(host: Host) -> None:
     assert all("--kind adopted" in line for line in host.asked)
 
 
-@pytest.mark.parametrize("mode", ["host", "container:abc"])
-def test_shared_memory_that_others_see_is_said_to_be_so(host: Host, mode: str) -> None:
-    host.answers(ipc=mode)
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [
+        ("private", set()),
+        ("shareable", set()),
+        ("host", {"--shared-ipc"}),
+        ("container:abc", {"--shared-ipc"}),
+        ("private,shm", {"--shared-ipc"}),
+        ("private,tmp", {"--shared-tmp"}),
+        ("host,tmp", {"--shared-ipc", "--shared-tmp"}),
+        ("private,tmp,shm", {"--shared-ipc", "--shared-tmp"}),
+    ],
+)
+def test_what_others_see_of_its_memory_is_said(host: Host, told: str, options: set[str]) -> None:
+    host.answers(ipc=told)
     host.look()
-    assert all("--shared-ipc" in line for line in host.asked)
+    assert [{word for word in line.split() if word.startswith("--shared")} for line in host.asked] == [
+        options,
+        options,
+    ]
 
 
 @pytest.mark.parametrize("status", [125, 126, 127])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from klops.actions.base import Change, Context, Progress, Step
+from klops.actions.own import hostreads, hostview
 from klops.actions.own.reap import looking
 from klops.actions.own.reap.judge import told, whose
 from klops.errors import TaskFailed
@@ -14,6 +15,7 @@ from klops.errors import TaskFailed
 if TYPE_CHECKING:
     from klops.actions.own.reap.findings import Look
     from klops.inventory.settings import Settings
+    from klops.remote.base import Remote
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class CheckOthers(Step):
         if look is None:
             ctx.warn(f"whether somebody else holds a card could not be looked at: {why}")
             return
-        held = judge_others(look, self.cards, self.units, f"klops reap {ctx.view.host}")
+        # from inside a container its own id can't be told
+        asked = look.whole and look.processes("unsupervised")
+        container = _in_hand(ctx.remote, self.settings) if asked else None
+        held = judge_others(look, self.cards, self.units, f"klops reap {ctx.view.host}", container)
         if held is not None:
             raise held
         if look.narrowed:
@@ -52,17 +57,24 @@ class CheckOthers(Step):
             ctx.warn(f"whether these hold a card could not be seen: {'; '.join(map(told, unseen))}")
 
 
-def judge_others(look: Look, cards: frozenset[int], units: frozenset[str], command: str) -> TaskFailed | None:
+def judge_others(
+    look: Look, cards: frozenset[int], units: frozenset[str], command: str, container: str | None = None
+) -> TaskFailed | None:
     """The error for cards that processes hold which are no unit's of those that start; None where none is.
 
-    An orphan that a clean-up has spared, as it was too young, holds a card as anybody else does. ``command``
-    is the clean-up of this host.
+    An orphan that a clean-up has spared, as it was too young, holds a card as anybody else does; so does a
+    unit's process in another container, be it of the same name: two may have one root. ``command`` is the
+    clean-up of this host, ``container`` the id of the one that units are started in, "" where there is none;
+    with None those of units that nobody supervises are not judged.
     """
 
     def holders(*lists: str) -> list[Mapping[str, Any]]:
         return [process for process in look.processes(*lists) if cards & {*process["cards"]}]
 
     others = holders("foreign", "unowned")
+    if container is not None:
+        # in that one a supervisor takes them over, or its start ends them
+        others += [one for one in holders("unsupervised") if one.get("container") != container]
     left = [
         process
         for process in holders("processes")
@@ -82,6 +94,12 @@ def judge_others(look: Look, cards: frozenset[int], units: frozenset[str], comma
         code="cards-foreign",
         hint="; ".join(hints),
     )
+
+
+def _in_hand(remote: Remote, settings: Settings) -> str:
+    """Id of the container that units are started in, "" where there is none or docker doesn't tell."""
+    container = hostview.look(remote.read(hostreads.host(settings)), settings).container
+    return container.id if container is not None else ""
 
 
 def _listed(cards: frozenset[int]) -> str:
