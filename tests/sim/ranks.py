@@ -37,7 +37,7 @@ def take():
     return sorted(os.path.basename(node) for node in nodes if "/xpu" in node)
 
 
-def group(store, rank, world, size, rounds, timeout):
+def group(store, rank, world, size, rounds, timeout, barrier):
     patience = datetime.timedelta(seconds=timeout)
     found = dist.FileStore(store, world)
     found.set_timeout(patience)
@@ -45,10 +45,14 @@ def group(store, rank, world, size, rounds, timeout):
     try:
         base = torch.remainder(torch.arange(size // 4, device=CARD, dtype=torch.float32), 251.0)
         wrong, seconds = [], []
+        if barrier == "first":
+            dist.barrier()
         for turn in range(1, rounds + 1):
             x = base * (rank + 1) + turn
             begun = time.perf_counter()
             dist.all_reduce(x)
+            if barrier:
+                dist.barrier()
             seconds.append(time.perf_counter() - begun)
             if (x != base * (world * (world + 1) // 2) + turn * world).sum().item():
                 wrong.append(turn)
@@ -167,14 +171,23 @@ class Host:
                 assert all("did" in (rank.answer() or {}) for rank in found)
             yield found
 
-    def form(self, ranks: Sequence[Rank], size: int = MIB, rounds: int = 1, timeout: float = 20.0) -> None:
-        """Have these form a group and add up ``rounds`` times; each answers then."""
+    def form(
+        self,
+        ranks: Sequence[Rank],
+        size: int = MIB,
+        rounds: int = 1,
+        timeout: float = 20.0,
+        barrier: str = "",
+    ) -> None:
+        """Have these form a group and add up ``rounds`` times; each answers then.
+
+        ``barrier``: "after" each sum, or also "first" of all.
+        """
         self.groups += 1
         store = str(self.folder / f"store-{self.groups}")
+        more = {"size": size, "rounds": rounds, "timeout": timeout, "barrier": barrier}
         for number, rank in enumerate(ranks):
-            rank.ask(
-                "group", store=store, rank=number, world=len(ranks), size=size, rounds=rounds, timeout=timeout
-            )
+            rank.ask("group", store=store, rank=number, world=len(ranks), **more)
 
     def grouped(self, ranks: Sequence[Rank], **more: Any) -> list[Any]:
         """The same, and what they answer: what each did, or its error."""

@@ -169,7 +169,8 @@ def test_a_store_is_gone_when_all_have_left(host: Host) -> None:
 def test_a_member_that_never_comes_is_waited_for_and_spoils_the_count(host: Host) -> None:
     with host.ranks(0, 1) as (here, late):
         store = str(host.folder / "alone")
-        here.ask("group", store=store, rank=0, world=2, size=MIB, rounds=1, timeout=SOON)
+        alone = {"size": MIB, "rounds": 1, "timeout": SOON, "barrier": ""}
+        here.ask("group", store=store, rank=0, world=2, **alone)
         told = here.answer()
         assert told is not None
         assert "wait timeout after 500ms, keys: /default_pg/0//cpu//0/1" in told["error"]
@@ -179,6 +180,18 @@ def test_a_member_that_never_comes_is_waited_for_and_spoils_the_count(host: Host
         for rank in (here, late):
             rank.do("reset")
         assert [told["wrong"] for told in host.grouped([here, late])] == [[], []]
+
+
+@ROOT
+def test_a_barrier_before_any_tensor_is_on_the_cards_that_the_ranks_number(host: Host) -> None:
+    with host.ranks(0, 1, 2) as ranks:
+        host.break_("card=0:dead")
+        for told in host.grouped(ranks[1:], barrier="after"):
+            assert told["wrong"] == []
+        # rank 0 of the group has card 1, and the barrier is on card 0
+        first, second = host.grouped(ranks[1:], barrier="first", timeout=SOON)
+        assert "Initialize default context for dev -1 fail" in first
+        assert "Timed out waiting 500ms" in second
 
 
 @ROOT

@@ -7,7 +7,8 @@ from typing import Any, Callable, Generator, List, Mapping, Sequence
 from klops.agent.xccl.runner import Runner
 from klops.cards.xccl import bandwidth
 from klops.cards.xccl.planning import tournament
-from klops.cards.xccl.results import OK, Aim, Batch, Diagnosis, Outcome, Test
+from klops.cards.xccl.planning.merge import Runs
+from klops.cards.xccl.results import OK, UNTESTED, Aim, Batch, Diagnosis, Outcome, Test
 
 #: Batches beside those of the tournament: the first groups, singles, candidates.
 _BESIDE = 3
@@ -39,19 +40,37 @@ def drive(plan: Plan, runner: Runner, aim: Aim, progress: Progress) -> Diagnosis
         return diagnosis
 
 
-def scan(runner: Runner, cards: Sequence[int], progress: Progress) -> Mapping[str, List[Mapping[str, Any]]]:
-    """All-reduces of the first 2, 4 and 8 cards: ``scan`` has a row a size, ``failed`` those that failed."""
+def scan(runner: Runner, aim: Aim, progress: Progress) -> Mapping[str, Any]:
+    """All-reduces of the first 2, 4 and 8 cards.
+
+    ``scan`` has a row a size, ``failed`` the groups that failed, ``untested`` how large those were that there
+    was no time for. One that fails is repeated in fresh processes, as in a diagnosis, while that could change
+    whether it counts as failed: ``failures`` of its ``runs``.
+    """
+    runs = Runs(aim.tries, aim.needed)
     rows: List[Mapping[str, Any]] = []
     failed: List[Mapping[str, Any]] = []
-    worlds = [world for world in WORLDS if world <= len(cards)]
+    untested: List[int] = []
+    worlds = [world for world in WORLDS if world <= len(aim.cards)]
     for number, world in enumerate(worlds):
-        title = f"the first {world} cards together"
-        progress(title, round(100.0 * number / len(worlds), 1))
-        (one,) = runner.batch(Batch((Test(tuple(cards[:world])),), title=title))
+        title, fresh = f"the first {world} cards together", False
+        test = Test(tuple(aim.cards[:world]))
+        while not fresh or runs.doubtful(test.cards):
+            progress(title, round(100.0 * number / len(worlds), 1))
+            (run,) = runner.batch(Batch((test,), fresh, title))
+            runs.add(run)
+            if run.status == UNTESTED:
+                break
+            title, fresh = f"the first {world} cards once more", True
+        one = runs.of(test.cards)
+        if one is None:
+            untested.append(world)
+            continue
         rows += [_row(world, sample.bytes, sample.us, sample.wrong) for sample in one.samples]
         if one.status != OK:
-            failed.append({"world": world, "status": one.status, "stage": one.stage, "error": one.error})
-    return {"scan": rows, "failed": failed}
+            told = {"status": one.status, "stage": one.stage, "error": one.error}
+            failed.append({"world": world, **told, "runs": one.runs, "failures": one.failures})
+    return {"scan": rows, "failed": failed, "untested": untested}
 
 
 def _row(world: int, count: int, us: float, wrong: int) -> Mapping[str, Any]:

@@ -75,9 +75,8 @@ class Work:
         reserve = min(_LONGEST_RESERVE, max(_LEAST_RESERVE, request.budget * _RESERVE))
         end = begun + request.budget - reserve
         refusal.in_use(self._paths, request.cards, request.device_dir, self._check)
-        setting = Setting(
-            self._package, self._environment(), self._paths.ranks_folder, request.device_dir, request.backend
-        )
+        env = self._environment(end)
+        setting = Setting(self._package, env, self._paths.ranks_folder, request.device_dir, request.backend)
         settling = Settling(request.smi, request.cards, self._audit, end, self._check)
         leavings = Leavings(self._paths, self._audit, shared_ipc=self._shared_ipc)
         pool = Pool(setting, Lineage(self._paths.ranks), self._audit, leavings.note)
@@ -140,7 +139,7 @@ class Work:
             for place, index in enumerate(request.seated)
         ]
         if request.scan:
-            return run.scan(runner, request.aim.cards, self._progress), order
+            return run.scan(runner, request.aim, self._progress), order
         from klops.cards.xccl.judging import unsure
         from klops.cards.xccl.planning import plan
 
@@ -150,12 +149,16 @@ class Work:
             diagnosis = unsure.unsure(diagnosis)
         return {"diagnosis": diagnosis.as_json()}, order
 
-    def _environment(self) -> Mapping[str, str]:
-        """As a unit's: the container's own, what was given, the script, then the choice of cards."""
+    def _environment(self, end: float) -> Mapping[str, str]:
+        """As a unit's: the container's own, what was given, the script, then the choice of cards.
+
+        ``end``: monotonic seconds.
+        """
         request = self._request
         env = {**os.environ, **request.env}
         if request.env_script:
-            with _in_time(request.limits.start_timeout, request.env_script, self._check):
+            seconds = min(request.limits.start_timeout, end - time.monotonic())
+            with _in_time(seconds, request.env_script, self._check):
                 env = environment.run_script(request.env_script, env)
         if env.get(_EVENTS, "0") != "0":
             self._notes.append(
@@ -209,6 +212,7 @@ class Work:
 @contextlib.contextmanager
 def _in_time(seconds: float, script: str, check: Callable[[], None]) -> Iterator[None]:
     """A script that doesn't come to its end is no reason to wait for ever, nor to miss what ends it all."""
+    seconds = max(_LOOK, seconds)  # the least that a timer can be asked for is more than nothing
     until = time.monotonic() + seconds
 
     def end_if_due() -> None:
@@ -216,7 +220,7 @@ def _in_time(seconds: float, script: str, check: Callable[[], None]) -> Iterator
         if time.monotonic() >= until:
             raise VerbError(
                 "env-script",
-                f"env_script {script} did not end within {seconds:g} s",
+                f"env_script {script} did not end within {seconds:.3g} s",
                 "it is to set variables only",
             )
 
@@ -228,7 +232,7 @@ def _in_time(seconds: float, script: str, check: Callable[[], None]) -> Iterator
             raise
 
     before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, min(_LOOK, seconds), _LOOK)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
     try:
         yield
     finally:

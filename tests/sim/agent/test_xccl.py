@@ -70,6 +70,21 @@ def test_results_are_those_of_the_cards_that_ranks_really_have(xccl: Diagnoses) 
     assert note.startswith("the runtime's order is another than the list's: place 0 has card")
 
 
+def test_a_group_connects_over_its_own_cards_and_a_dead_one_is_only_its_own_fault(xccl: Diagnoses) -> None:
+    # the first of the visible ones: where a first rank's barrier goes if nothing says which card it has
+    xccl.break_("card=0:dead")
+    result = xccl.ask(xccl.request(0, 1, 2, 3, 4, aim={"tries": 1, "needed": 1}))
+    verdict = result["diagnosis"]["verdict"]
+    assert {index: one["verdict"] for index, one in verdict["cards"].items()} == {
+        **{str(index): "pass" for index in (1, 2, 3, 4)},
+        "0": "fail",
+    }
+    pairs = {(one["a"], one["b"]): one["status"] for one in verdict["pairs"] if one["a"]}
+    assert pairs == {(a, b): "ok" for a in (1, 2, 3) for b in range(a + 1, 5)}
+    assert (verdict["scope"], result["diagnosis"]["recommended"]) == ("card", {"": [1, 2, 3, 4]})
+    assert result["diagnosis"]["verified"]
+
+
 @pytest.mark.long
 def test_where_nothing_shows_which_card_a_rank_has_no_card_is_set_apart(xccl: Diagnoses) -> None:
     xccl.open_all()
@@ -93,8 +108,17 @@ def test_a_scan_has_a_row_for_each_size_of_group_and_message(xccl: Diagnoses) ->
     row = result["scan"][-1]
     assert row["algbw"] == pytest.approx(row["bytes"] / row["us"] / 1000, rel=0.01)
     assert row["busbw"] == pytest.approx(row["algbw"] * 1.5, rel=0.01)
-    assert result["failed"] == []
+    assert (result["failed"], result["untested"]) == ([], [])
     assert "diagnosis" not in result
+
+
+def test_a_group_of_a_scan_counts_as_failed_once_it_failed_in_fresh_processes(xccl: Diagnoses) -> None:
+    xccl.break_("group=4:error")
+    result = xccl.ask(xccl.request(0, 1, 2, 3, scan=True))
+    assert {one["world"] for one in result["scan"]} == {2}
+    (failed,) = result["failed"]
+    assert (failed["world"], failed["status"], failed["stage"]) == (4, "error", "init")
+    assert (failed["failures"], failed["runs"], result["rank_processes"]) == (2, 2, 8)
 
 
 def test_a_rank_that_hangs_is_killed_by_identity_and_another_one_started(xccl: Diagnoses) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -106,6 +107,18 @@ def test_what_an_env_script_started_ends_with_the_diagnosis(xccl: Diagnoses, tmp
     assert len(begun) == 2
     assert not [pid for pid in begun if alive(pid)]
     assert {line["pid"] for line in xccl.site.audit("signal")} == set(begun)
+
+
+def test_an_env_script_that_does_not_end_has_no_more_time_than_all_of_it(
+    xccl: Diagnoses, tmp_path: Path
+) -> None:
+    script = program(tmp_path / "env.sh", "sleep 300")
+    error = xccl.refused(xccl.request(0, 1, env_script=script, budget=2.0, start_timeout=8.0))
+    assert error["code"] == "env-script"
+    told = re.search(r" did not end within ([0-9.]+) s$", error["message"])
+    assert told is not None
+    assert float(told[1]) < 2
+    xccl.nothing_left()
 
 
 @pytest.mark.parametrize(

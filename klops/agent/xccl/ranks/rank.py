@@ -225,8 +225,10 @@ class Worker:
             backend=self._backend, store=store, rank=rank, world_size=world, timeout=patience
         )
         if self._backend != GLOO:
-            # these only connect when there is something to send: what goes wrong in that is of this stage
-            dist.barrier()
+            # these only connect when there is something to send: what goes wrong in that is of this stage.
+            # What lies on this rank's own card says which that is: a barrier takes the card of what was sent
+            # before, and with nothing sent the one that has the rank's number (ProcessGroupNCCL::barrier)
+            dist.all_reduce(torch.full((1,), 0.0, device=self._device))
             self._synchronise()
         for size in asked["sizes"]:
             self._at(COLLECTIVE)

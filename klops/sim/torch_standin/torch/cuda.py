@@ -23,11 +23,16 @@ def set_device(index: int) -> None:
     global _current
     if index == _current:
         return
+    _clock.card = opened(index)
+    _current = index
+
+
+def opened(index: int) -> int | None:
+    """Open a card, whichever is set; which one it is, where that is known. Raises as ``set_device``."""
     try:
-        _clock.card = rankfaults.take(rankfaults.visible_nodes(), index)
+        return rankfaults.take(rankfaults.visible_nodes(), index)
     except OSError as exc:
         raise rankfaults.no_context(exc) from exc
-    _current = index
 
 
 def need(index: int | None) -> None:

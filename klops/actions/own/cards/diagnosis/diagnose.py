@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 CANT = ("no-torch", "env-script", "usage")
 #: What the step returns where nothing was tested, and so nothing changed.
 UNTESTED = "untested"
+#: Seconds that a scan is given at least: the agent takes no request without any, and says what it left out.
+_LEAST = 1.0
 
 
 def reads(settings: Settings) -> tuple[Read, ...]:
@@ -105,11 +107,12 @@ class Diagnose(Step):
             anew = f"klops cards learn {ctx.view.host} learns them anew"
             ctx.warn(f"bandwidths are not compared with what was learned: {unlike}; {anew}")
         request = self._request(ctx, learned, standing, cards, bad, links)
+        asked = time.monotonic()
         said = self._ask(ctx, request) if cards else {}
         if said is None:
             return {UNTESTED: True}
         if order.scan and cards:
-            return scanned(said, standing, ctx.view.host)
+            return scanned(said, standing, order, ctx.view.host, settings.cards.probe.needed)
         result = report.report(said, standing, apart, links, learned)
         result = report.unadvised(result) if order.asked else result
         result["findings"] = report.findings(found)
@@ -126,8 +129,8 @@ class Diagnose(Step):
         result["cards"] = [{**card, "at": at} if card["tested"] else card for card in result["cards"]]
         result["quarantine"] = notes.shown(self._record(ctx, standing, result, at), standing)
         try:
-            if order.purpose == "learned":
-                result["scan"] = list((self._ask(ctx, {**request, "scan": True}) or {}).get("scan") or ())
+            if order.purpose == "learned" and (order.force or report.failure(result, ctx.view.host) is None):
+                result["scan"] = self._scan(ctx, request, result, time.monotonic() - asked)
             return conclude(ctx, settings, order, standing, result)
         except KlopsError:
             # whatever it came to, it is written down
@@ -218,6 +221,24 @@ class Diagnose(Step):
             ctx.warn(f"whether the cards work is not known, they could not be tested: {error.message}{hint}")
             return None
 
+    def _scan(
+        self, ctx: Context, request: Mapping[str, Any], result: Mapping[str, Any], spent: float
+    ) -> list[Mapping[str, Any]]:
+        """Rows of a scan, to be learned, in the time that the diagnosis has left; that came to ``result``.
+
+        ``spent``: seconds that are gone. Raises TaskFailed where not all groups did well; with force those
+        that did are learned.
+        """
+        left = max(_LEAST, float(request["budget"]) - spent)
+        said = self._ask(ctx, {**request, "scan": True, "budget": left}) or {}
+        failure = _scan_failure(said, self.order, ctx.view.host, self.settings.cards.probe.needed)
+        if failure is not None and not self.order.force:
+            raise failure.but(message=f"nothing was learned: {failure.message}", values=result)
+        if failure is not None:
+            ctx.warn(f"not of all sizes of groups it was learned how fast they are: {failure.message}")
+        failed = [one["world"] for one in said.get("failed") or ()]
+        return [row for row in said.get("scan") or () if row["world"] not in failed]
+
     def _record(
         self, ctx: Context, standing: Standing, result: Mapping[str, Any], at: float | None
     ) -> list[dict[str, Any]]:
@@ -267,32 +288,63 @@ def ask(ctx: Context, settings: Settings, request: Mapping[str, Any]) -> Mapping
     )
 
 
-def scanned(said: Mapping[str, Any], standing: Standing, host: str) -> Mapping[str, Any]:
+def scanned(
+    said: Mapping[str, Any], standing: Standing, order: Order, host: str, needed: int
+) -> Mapping[str, Any]:
     """The values of a scan: no verdict, and nothing of it is kept.
 
-    Raises TaskFailed where a group failed, or none ran.
+    Raises TaskFailed where a group failed, there was no time for one, or none ran. ``needed``: so many
+    failures of a group's runs count.
     """
-    failed = [dict(one) for one in said.get("failed") or ()]
-    worlds = ", ".join(str(one.get("world")) for one in failed)
     cards = report.listed(standing)
     values = {
         "cards": cards,
         "scan": [dict(one) for one in said.get("scan") or ()],
-        "scan_failed": failed,
+        "scan_failed": [dict(one) for one in said.get("failed") or ()],
+        "scan_untested": list(said.get("untested") or ()),
         "scope": INCONCLUSIVE,
-        "summary": f"groups of {worlds} cards failed" if failed else "all groups ran",
+        "summary": _scan_told(said, needed) or "all groups ran",
         **{key: said.get(key) for key in report.TOLD},
     }
+    failure = _scan_failure(said, order, host, needed)
+    if failure is not None:
+        raise failure.but(values=values)
     again = f"klops doctor xccl {host}"
-    if failed:
-        text = f"{values['summary']}: {failed[0].get('error') or failed[0].get('status')}"
-        hint = f"{again} finds which card or link is to blame"
-        raise TaskFailed(text, code="cards-group", hint=hint).but(values=values)
     if not values["scan"]:
         nothing = "nothing was measured: fewer than two cards were free"
         hint = "; ".join(remedy.busy(host, cards, again)) or f"{again} says why"
         raise TaskFailed(nothing, code="cards-unknown", hint=hint).but(values={**values, "summary": nothing})
     return values
+
+
+def _scan_told(said: Mapping[str, Any], needed: int) -> str:
+    """What did not go well in a scan, "" for nothing. What failed so often that it counts comes last."""
+    failed = said.get("failed") or ()
+    untested = ", ".join(map(str, said.get("untested") or ()))
+    told = [f"there was no time for {untested} ranks"] if untested else []
+    told += [
+        f"a group of {one['world']} cards failed in {one['failures']} of {one['runs']} runs"
+        for one in failed
+        if one["failures"] < needed
+    ]
+    counted = ", ".join(str(one["world"]) for one in failed if one["failures"] >= needed)
+    return "; ".join([*told, *([f"groups of {counted} cards failed"] if counted else [])])
+
+
+def _scan_failure(said: Mapping[str, Any], order: Order, host: str, needed: int) -> TaskFailed | None:
+    """The error of a scan in which not all groups did well, None where all did."""
+    text = _scan_told(said, needed)
+    failed = said.get("failed") or ()
+    if failed:
+        counted = [one for one in failed if one["failures"] >= needed]
+        first = (counted or failed)[0]
+        text = f"{text}: {first['error'] or first['status']}"
+        hint = f"klops doctor xccl {host} finds which card or link is to blame"
+        return TaskFailed(text, code="cards-group" if counted else "cards-inconclusive", hint=hint)
+    if text:
+        hint = f"{remedy.again(host, order)} --budget SECONDS gives it more time"
+        return TaskFailed(text, code="cards-unknown", hint=hint)
+    return None
 
 
 def _nothing_tested(order: Order, result: Mapping[str, Any], host: str) -> TaskFailed:

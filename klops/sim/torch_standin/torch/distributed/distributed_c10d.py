@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 # where it runs the package above is called torch, and here it isn't: so no absolute imports
-from .. import _clock  # noqa: TID252
+from .. import _clock, cuda  # noqa: TID252
 from .._layer import rankfaults  # noqa: TID252
 from .._tensor import Tensor, total  # noqa: TID252
 from ._meeting import Absent, FileStore, Meeting
@@ -23,8 +23,9 @@ class _World:
 
 
 class _Formed:
-    def __init__(self, meeting: Meeting, seconds: float, group: rankfaults.Group) -> None:
-        self.meeting, self.seconds, self.group = meeting, seconds, group
+    def __init__(self, meeting: Meeting, seconds: float, group: rankfaults.Group, *, placed: bool) -> None:
+        """``placed``: the backend knows which card is this process'; nccl learns it of the first tensor."""
+        self.meeting, self.seconds, self.group, self.placed = meeting, seconds, group, placed
 
 
 _world = _World()
@@ -69,7 +70,7 @@ def init_process_group(
     except BaseException:
         meeting.leave()
         raise
-    _formed = _Formed(meeting, timeout.total_seconds(), group)
+    _formed = _Formed(meeting, timeout.total_seconds(), group, placed=backend != "nccl")
     _clock.join(True)
 
 
@@ -93,6 +94,7 @@ def _step(of: _Formed, said: Any) -> list[Any]:
 def all_reduce(tensor: Tensor) -> None:
     """Sum over the group, in place; over when it returns. RuntimeError when a member doesn't come in time."""
     of = _group()
+    of.placed = True
     size = tensor.numel() * tensor.element_size()
     of.group.enter(size)
     seconds = _clock.all_reduce(size, of.group.cards)
@@ -108,8 +110,17 @@ def all_reduce(tensor: Tensor) -> None:
 
 
 def barrier() -> None:
-    """Wait for all members."""
-    _step(_group(), None)
+    """Wait for all members. With nccl it needs a card, as it is an all-reduce of its own.
+
+    As in torch that is the one of the first tensor; where there was none it is guessed from the rank,
+    whatever ``set_device`` was told: the group connects over those cards then, which may be anybody's.
+    """
+    of = _group()
+    if not of.placed:
+        of.placed = True
+        card = cuda.opened(of.meeting.rank % cuda.device_count())
+        rankfaults.Group(_step(of, card), card).form()
+    _step(of, None)
 
 
 def destroy_process_group() -> None:
