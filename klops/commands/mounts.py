@@ -66,6 +66,6 @@ def parse_df(text: str) -> Space | None:
     """
     for line in text.splitlines()[1:]:
         fields = line.split(None, 5)
-        if len(fields) == 6 and fields[3].isdigit():
+        if len(fields) == 6 and fields[3].isdecimal():
             return Space(int(fields[3]), fields[5])
     return None

@@ -16,6 +16,6 @@ def parse(text: str) -> dict[int, int]:
     for line in text.splitlines():
         _, mark, numbers = line.partition("NSpid:")
         pids = numbers.split()
-        if mark and len(pids) > 1 and all(pid.isdigit() for pid in pids):
+        if mark and len(pids) > 1 and all(pid.isdecimal() for pid in pids):
             found[int(pids[1])] = int(pids[0])
     return found

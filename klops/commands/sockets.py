@@ -36,7 +36,7 @@ def parse_ss(text: str) -> list[Listener]:
         if len(fields) < 5 or fields[0] != "LISTEN":
             continue
         address, _, port = fields[3].rpartition(":")
-        if not port.isdigit():
+        if not port.isdecimal():
             continue
         users = _USERS.findall(fields[5]) if len(fields) > 5 else []
         for name, pid in users or [("", "")]:

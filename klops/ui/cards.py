@@ -130,7 +130,7 @@ def _list_lines(name: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
     baseline = found.get("baseline")
     if isinstance(baseline, Mapping):
         lines.append((f"bandwidth is compared with what was learned {moment(baseline.get('at'))}", ""))
-    else:
+    elif not found.get("baseline_unread"):
         lines.append(
             (f"no bandwidth was learned yet; from a host that does well: klops cards learn {name}", "")
         )

@@ -380,7 +380,8 @@ def _document(replies: Replies, key: str) -> Mapping[str, Any] | None:
     if answer.rc == ABSENT or key not in replies:
         return {}
     known = answer.json() if answer.ok else None
-    return known if isinstance(known, dict) and known.get("schema", 1) <= records.SCHEMA else None
+    schema = known.get("schema", 1) if isinstance(known, dict) else None
+    return known if isinstance(schema, int) and schema <= records.SCHEMA else None
 
 
 def _agent_says(status: Reply) -> str:

@@ -40,7 +40,8 @@ class Wanted:
 
     ``heads``: attention heads and key-value heads of its model, None when they aren't known. ``least``: fewer
     cards can't hold its weights; of automatic sizes only, as who gives a size may know of weights that are
-    quantised while they load.
+    quantised while they load. ``never``: cards that it isn't to get whatever a test says of them, and so
+    nobody beside it.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Wanted:
     cards: tuple[int, ...] | None = None
     heads: tuple[int, int] | None = None
     least: int = 1
+    never: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Wanted:
@@ -59,6 +61,7 @@ class Wanted:
             cards=None if cards is None else tuple(cards),
             heads=None if heads is None else (heads[0], heads[1]),
             least=said.get("least", 1),
+            never=tuple(said.get("never", ())),
         )
 
     @property
@@ -130,6 +133,7 @@ def _search(
     quality: Quality | None,
     bad: Collection[int],
 ) -> Search:
+    bad = {*bad, *(card for want in wants for card in want.never)}
     host = Stock(
         free=tuple(card for card in usable if card not in bad),
         groups=tuple(map(tuple, groups)),

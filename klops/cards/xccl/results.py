@@ -116,6 +116,12 @@ class Aim:
     #: theirs is whole
     bad: tuple[int, ...] = ()
 
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Those of ``cards`` that are tested, and that no service is to get whatever comes of it."""
+        never = {card for want in self.wants for card in want.never}
+        return tuple(card for card in self.cards if card in never)
+
     def without(self, cards: Collection[int]) -> Aim:
         """The same with these out beforehand, and no first group that one of them is in."""
         return replace(

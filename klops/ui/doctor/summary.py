@@ -47,9 +47,12 @@ def sentence(found: Mapping[str, Any]) -> str:
 
 
 def worst(found: Mapping[str, Any]) -> str:
-    """The verdict that decides how it all looks; a fault that is no card's counts as failing."""
+    """The verdict that decides how it all looks; a fault that is no card's counts as failing.
+
+    What is wrong with a card its own verdict says.
+    """
     seen = next(iter(verdicts(found)), "unknown")
-    blamed = found.get("scope") not in (None, "none", "inconclusive")
+    blamed = found.get("scope") not in (None, "none", "card", "inconclusive")
     return "fail" if blamed and seen in ("pass", "not-applicable") else seen
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from klops.cards.record import quarantine
 from klops.cards.xccl.results import OK, WRONG, Outcome, Sample
 from klops.errors import KlopsError, TaskFailed
+from klops.remote.base import Reply
 from klops.remote.fake import reply
+from klops.remote.reads import ABSENT
+from klops.ui.cards import list_view
 
 from .cardsworld import World
 
@@ -323,3 +328,57 @@ def test_what_was_learned_of_other_cards_or_another_driver_is_no_measure(
     told = [text for text in world.stage.warnings if "not compared with what was learned" in text]
     assert len(told) == bool(said)
     assert said in json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    "said", [{"8": {"2.6MB": 19.3}}, {"8": {"2600000": "19.3 GB/s"}}, {"8": 19.3}, [19.3]]
+)
+def test_bandwidths_in_another_form_are_no_measure_and_that_is_said(said: Any) -> None:
+    world = World(baseline={**learned(), "bandwidth": said})
+    found = world.apply("usable")
+    assert found["diagnosis"]["baseline"] == {}
+    (told,) = world.stage.warnings
+    assert "the bandwidths in /data/klops/baseline.json are not as klops cards learn writes them" in told
+    assert told.endswith("klops cards learn h learns them anew")
+
+
+@pytest.mark.parametrize("schema", ["1", None, 2])
+def test_a_document_of_another_schema_is_not_read(schema: Any) -> None:
+    world = World(baseline={**learned(), "schema": schema})
+    world.apply("diagnosed")
+    (told,) = world.stage.warnings
+    assert "/data/klops/baseline.json can't be read, or is of a newer klops" in told
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        (reply(rc=ABSENT), "which klops.cards.baseline names, isn't there"),
+        (reply("{"), "can't be read"),
+        (reply(rc=1, stderr="Permission denied"), "can't be read"),
+    ],
+)
+@pytest.mark.parametrize("state", ["usable", "diagnosed"])
+def test_a_baseline_that_the_settings_name_and_that_is_not_to_be_had_is_a_warning(
+    state: str, there: Reply, why: str
+) -> None:
+    world = World(cards={"baseline": "/etc/klops/baseline.json"})
+    world.over["cards.baseline"] = there
+    world.apply(state)
+    (told,) = world.stage.warnings
+    assert "/etc/klops/baseline.json" in told
+    assert why in told
+    listed = world.plan("listed").result
+    assert listed["baseline"] is None
+    assert told in listed["notes"]
+    shown = io.StringIO()
+    Console(file=shown, width=400).print(list_view({"h": listed}, str))
+    assert why in shown.getvalue()
+    assert "no bandwidth was learned yet" not in shown.getvalue(), "learning would be refused"
+
+
+def test_where_nothing_was_learned_nothing_is_missed() -> None:
+    world = World()
+    world.apply("diagnosed")
+    assert world.stage.warnings == []
+    assert world.plan("listed").result["baseline_unread"] == ""

@@ -226,3 +226,33 @@ def test_what_is_learned_right_after_a_diagnosis_is_no_second_opinion() -> None:
     with pytest.raises(TaskFailed):
         world.apply("diagnosed")
     assert len(world.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "params", "said", "hint"),
+    [
+        (
+            "excluded",
+            {},
+            "notes on cards are written in it",
+            "until then klops.cards.use without these cards",
+        ),
+        (
+            "restored",
+            {"force": True},
+            "notes on cards are written in it",
+            "klops up h makes and starts it, then",
+        ),
+        ("restored", {}, "cards are tested in it", "klops up h makes and starts it"),
+    ],
+)
+def test_without_a_container_it_says_what_for_it_is_needed(
+    state: str, params: dict[str, Any], said: str, hint: str
+) -> None:
+    world = World()
+    world.over["container"] = reply(rc=1, stderr="Error: No such container: klops")
+    failure = world.plan(state, cards=["3"], **params).failure
+    assert failure is not None
+    assert failure.code == "container-absent"
+    assert failure.message.endswith(said)
+    assert failure.hint.startswith(hint)

@@ -221,3 +221,14 @@ def test_a_note_that_ends_lets_the_service_have_its_cards_again() -> None:
     assert world.plan_of("klops.services").result["cards"] == {"main": [4, 5, 6, 7]}
     world.now += 61
     assert world.plan_of("klops.services").result["cards"] == {"main": ALL}
+
+
+@pytest.mark.parametrize(("tp", "code"), [(None, "card-missing"), (8, "card-missing"), (4, ""), ("auto", "")])
+def test_a_card_that_is_gone_is_no_reason_against_a_size_for_which_the_others_do(
+    tp: int | str | None, code: str
+) -> None:
+    world = World(services={"main": {"tp": 8}})
+    hide(world, [3])
+    plan = world.plan_of("klops.preflight", tp=tp)
+    assert (plan.failure.code if plan.failure is not None else "") == code
+    assert any("the settings use card 3" in told for told in plan.warnings) == (not code)

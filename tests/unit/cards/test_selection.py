@@ -246,6 +246,16 @@ def test_the_weights_need_so_many_cards() -> None:
     assert choose([Wanted("a", tp=2, least=4)], ALL, TWOS) == {"a": (0, 1)}
 
 
+def test_cards_that_a_service_never_gets() -> None:
+    never = Wanted.of({"name": "a", "never": [3]})
+    assert choose([never], ALL, GROUPS) == {"a": (4, 5, 6, 7)}
+    # nor does another that is chosen for at the same time
+    assert choose([Wanted("a", tp=2, never=(0, 1)), Wanted("b", tp=2)], ALL, TWOS) == {
+        "a": (2, 3),
+        "b": (4, 5),
+    }
+
+
 def test_why_it_is_no_larger_size() -> None:
     assert shortfall([Wanted("a")], ALL, GROUPS) == {}
     assert shortfall([Wanted("a")], ALL, GROUPS, bad=[2]) == {

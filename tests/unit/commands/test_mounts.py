@@ -49,3 +49,10 @@ def test_df_first_row_is_the_nearest_that_exists() -> None:
     assert (space.gib, space.mount) == (2.0, "/data with blank")
     assert parse_df("") is None
     assert parse_df("Filesystem\n") is None
+
+
+def test_a_row_without_a_number_is_none() -> None:
+    assert (
+        parse_df("Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/sda 9 1 \u00b2 1% /\n")
+        is None
+    )

@@ -19,5 +19,7 @@ def test_other_lines_are_left_out() -> None:
     text = (
         "grep: /proc/9/status: No such file or directory\n"
         "/proc/1/status:NSpid:\t1\n/proc/2/status:NSpid:\tx\t2\n\n"
+        # a digit for Python, and no number
+        "/proc/3/status:NSpid:\t3\t\u00b2\n"
     )
     assert pidmap.parse(text) == {}

@@ -36,3 +36,7 @@ def test_proc_names_users() -> None:
         ("[::]", 80, 0),
     ]
     assert str(found[0]) == "a process (uid 1000) on 127.0.0.1:8000"
+
+
+def test_ss_without_a_port_is_no_listener() -> None:
+    assert parse_ss("LISTEN 0 128 0.0.0.0:\u00b2 0.0.0.0:*\n") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from klops.actions.base import Action, Context, Params, Plan, Probe, Seen, View
 from klops.actions.own import hostview
 from klops.actions.own.cards import choosing, exclusion, naming, remedy, report, usable
+from klops.actions.own.cards.diagnosis import asking
 from klops.actions.own.cards.diagnosis.conclude import plain_reads
 from klops.actions.own.cards.diagnosis.diagnose import UNTESTED, Diagnose, reads
 from klops.actions.own.cards.look import evidence, identified
@@ -17,6 +19,7 @@ from klops.actions.own.cards.order import Order
 from klops.actions.own.cards.record.standing import CardState, Standing, look
 from klops.actions.own.cards.report import Apart
 from klops.actions.own.cards.size import Size
+from klops.cards.choice.selection import Wanted
 from klops.cards.evidence.findings import NOTE
 from klops.cards.evidence.standings import standings
 from klops.cards.record.freshness import span
@@ -70,7 +73,7 @@ class CardsAction(Action[CardsParams]):
         host = hostview.look(seen.replies, settings)
         standing = look(settings, host, seen.replies, check=view.check)
         if params.state == "listed":
-            return _listed(standing, host)
+            return _listed(view, standing, host)
         trouble = host.trouble()
         if trouble is not None:
             return Plan(failure=trouble)
@@ -90,14 +93,13 @@ class CardsAction(Action[CardsParams]):
             return Plan(failure=remedy.named(error, view.host))
         nobody = identified.failure(host, settings, view.host)
         # a person's word on a card needs no node where its address is known
-        by_hand = params.state == "excluded" or (params.state == "restored" and params.force)
-        if nobody is not None and not (by_hand and host.cards_from):
+        if nobody is not None and not (_by_hand(params) and host.cards_from):
             return Plan(failure=nobody)
         if params.state == "excluded":
             return exclusion.excluded(view, host, standing, named, params.reason, params.for_seconds)
         if params.state == "restored":
             return exclusion.restored(view, standing, named, wanted, force=params.force)
-        return _tested(params, view, standing, wanted, named)
+        return _tested(params, view, host, standing, wanted, named)
 
     def apply(self, plan: Plan, ctx: Context) -> dict[str, Any]:
         """As of every action; a test that could not be made has changed nothing."""
@@ -105,6 +107,11 @@ class CardsAction(Action[CardsParams]):
         if result.pop(UNTESTED, False):
             ctx.done.pop()
         return result
+
+
+def _by_hand(params: CardsParams) -> bool:
+    """Whether it is a person's word on cards, for which nothing is tested."""
+    return params.state == "excluded" or (params.state == "restored" and params.force)
 
 
 def _again(params: CardsParams, settings: Settings) -> list[str]:
@@ -117,10 +124,15 @@ def _no_agent(view: View, host: hostview.HostView, params: CardsParams) -> Plan:
     """Nobody in the container to ask: in check mode an earlier task may make or start it."""
     if host.at_rest:
         where = "isn't there" if host.container is None else f"is {host.container.state}"
+        there = f"klops up {view.host} makes and starts it"
+        what, hint = "cards are tested in it", there
+        if _by_hand(params):
+            # by the agent, as supervisors write such notes too; and the host need not have a Python
+            what, hint = "notes on cards are written in it", f"{there}, then again"
+        if params.state == "excluded":
+            hint = f"until then klops.cards.use without these cards keeps services off them; {hint}"
         failure: KlopsError = TaskFailed(
-            f"the container {where}, and cards are tested in it",
-            code="container-absent",
-            hint=f"klops up {view.host} makes and starts it",
+            f"the container {where}, and {what}", code="container-absent", hint=hint
         )
     else:
         failure = host.silent_agent()
@@ -129,7 +141,7 @@ def _no_agent(view: View, host: hostview.HostView, params: CardsParams) -> Plan:
     return Plan(failure=failure)
 
 
-def _listed(standing: Standing, host: hostview.HostView) -> Plan:
+def _listed(view: View, standing: Standing, host: hostview.HostView) -> Plan:
     known = standing.known
     stale = [one.stale for one in standing.cards if one.used and one.stale]
     trouble = host.trouble()
@@ -139,6 +151,8 @@ def _listed(standing: Standing, host: hostview.HostView) -> Plan:
         # the host's clock and the notes are asked of the agent, in the container
         stale = [f"the container can't be asked: {trouble.message}"] if stale else []
         notes.append("; ".join(filter(None, (trouble.message, trouble.hint))))
+    unread = asking.unread(host.baseline, view)
+    notes += unread
     age = None if known.at is None or standing.now is None else standing.now - known.at
     result: dict[str, Any] = {
         "cards": report.listed(standing),
@@ -154,7 +168,10 @@ def _listed(standing: Standing, host: hostview.HostView) -> Plan:
             "scope": known.result.get("scope"),
             "summary": known.result.get("summary") or "",
         },
-        "baseline": {key: (host.baseline or {}).get(key) for key in ("at", "by")} if host.baseline else None,
+        "baseline": {key: host.baseline.get(key) for key in ("at", "by")}
+        if host.baseline and not unread
+        else None,
+        "baseline_unread": "; ".join(unread),
         "findings": [],
         "notes": notes,
     }
@@ -200,7 +217,12 @@ def _by_evidence(standing: Standing, apart: dict[int, Apart]) -> list[dict[str, 
 
 
 def _tested(
-    params: CardsParams, view: View, standing: Standing, wanted: Sequence[Any], named: Sequence[CardState]
+    params: CardsParams,
+    view: View,
+    host: hostview.HostView,
+    standing: Standing,
+    wanted: Sequence[Wanted],
+    named: Sequence[CardState],
 ) -> Plan:
     """A diagnosis that is asked for: of all cards that the settings use, noted ones too."""
     learned = params.state == "learned"
@@ -214,6 +236,11 @@ def _tested(
     if params.scan and len(only) == 1:
         hint = "name two at least, or none for all"
         return Plan(failure=UsageError("a scan measures cards together, and one is named", hint=hint))
+    # a note that no test lifts is known before the test: the choice does without the card
+    kept = tuple(one.index for one in standing.cards if one.kept)
+    services = [replace(one, never=kept) for one in wanted or (Wanted(""),)]
+    busy = {one.unit for one in standing.cards if one.unit}
+    due = [one for one in services if one.name not in busy]
     order = Order(
         purpose="learned" if learned else "diagnosed",
         cards=tuple(
@@ -221,8 +248,9 @@ def _tested(
             for one in standing.cards
             if one.used and one.present and (not only or one.index in only)
         ),
-        wanted=tuple(wanted),
+        wanted=tuple(due or services),
         asked=tuple(sorted(only)),
+        advise=bool(due),
         leave={one.index: f"in use by {one.unit}" for one in standing.cards if one.unit},
         full=params.full or learned,
         serial=params.serial,
@@ -230,4 +258,6 @@ def _tested(
         budget=params.budget,
         force=params.force,
     )
-    return Plan(steps=(Diagnose(view.settings, order, "it was asked for"),))
+    step = Diagnose(view.settings, order, "it was asked for")
+    compares = order.purpose == "diagnosed" and not order.scan
+    return Plan(steps=(step,), warnings=asking.unread(host.baseline, view) if compares else ())

@@ -72,7 +72,11 @@ def wants(
 
 
 def _least(service: Service, host: HostView, replies: Replies, name: str) -> int:
-    """Cards that the weights need at least; 1 where that can't be told."""
+    """Cards that the weights need at least; 1 where that can't be told.
+
+    Held against all memory of a card, of which vLLM takes its share or doesn't start. What is free differs
+    from look to look, while ranks of a test and what is about to be ended give theirs back.
+    """
     said = reply(replies, f"model.{name}.weights")
     total = _TOTAL.search(said.text) if said.ok else None
     weights = models.weight_bytes(f'{{"metadata": {{{total[0]}}}}}') if total is not None else None

@@ -33,5 +33,7 @@ class Order:
     force: bool = False
     #: of a diagnosis of some cards: only these are to be fit
     asked: tuple[int, ...] = ()
+    #: whether there is a service of which it says which cards it is to get
+    advise: bool = True
     #: cards whose notes are lifted if they pass
     restore: tuple[int, ...] = ()

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from klops.actions.own.cards import remedy
+from klops.actions.own.cards.diagnosis import asking
 from klops.actions.own.cards.record.standing import CardState, Standing
 from klops.cards.evidence.findings import Finding
-from klops.cards.xccl.results import DEGRADED, FAIL, INCONCLUSIVE, NONE, PASS, UNKNOWN, UNTESTED
+from klops.cards.xccl.results import CARD, DEGRADED, FAIL, INCONCLUSIVE, NONE, PASS, UNKNOWN, UNTESTED
 from klops.errors import TaskFailed
 
 _UNTESTED = "not tested this time"
@@ -69,7 +70,10 @@ def report(
         "hints": list(verdict.get("hints") or ()),
         "links": [[a, b, kind] for (a, b), kind in sorted(links.items())],
         "outcomes": [dict(one) for one in found.get("outcomes") or ()],
-        "baseline": dict((learned or {}).get("bandwidth") or {}),
+        "baseline": {
+            str(size): {str(count): gbps for count, gbps in of.items()}
+            for size, of in asking.bandwidths(learned).items()
+        },
         "driver": standing.driver,
         "boot_id": standing.boot_id,
     }
@@ -80,8 +84,8 @@ _ADVICE = ("recommended_tp", "recommended_cards", "recommended")
 
 
 def unadvised(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a test of cards that were named: without advice where services are to go."""
-    return {**result, **dict.fromkeys(_ADVICE)}
+    """The result of a test that is for no service: without advice where services are to go."""
+    return {**result, **dict.fromkeys(_ADVICE), "why": ""}
 
 
 def alike(cards: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -153,11 +157,12 @@ def failure(result: Mapping[str, Any], host: str, asked: Collection[int] = ()) -
         f"card {', '.join(map(str, by[verdict]))}: {verdict}" for verdict in _GRAVE if by[verdict]
     )
     lost = [one["message"] for one in result.get("findings") or () if one["severity"] == FAIL]
-    if lost and not told and not asked and scope == NONE:
+    # what is wrong with cards they tell themselves; without a test there is no scope
+    if not told and scope in (NONE, CARD, None):
+        if not lost or asked:
+            return None
         hint = remedy.after(host, result, cards)
         return TaskFailed("; ".join(lost), code="cards-host", hint=hint).but(values=result)
-    if not told and scope in (NONE, None):
-        return None
     if by[FAIL] or by[DEGRADED]:
         code = "cards-bad"
     elif scope not in (NONE, None):

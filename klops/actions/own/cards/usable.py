@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Plan, Step, View
 from klops.actions.own.cards import choosing, failing, report
+from klops.actions.own.cards.diagnosis import asking
 from klops.actions.own.cards.diagnosis.diagnose import Diagnose
 from klops.actions.own.cards.look import identified
 from klops.actions.own.cards.order import Order
@@ -99,7 +100,7 @@ def plan(
     return Plan(
         steps=(*first, *stops, Diagnose(settings, order, why)),
         result=report.usable_result(standing, choice, why),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *asking.unread(host.baseline, view)),
     )
 
 

@@ -75,7 +75,7 @@ class Preflight(Action[PreflightParams]):
         else:
             findings += docker_findings(settings, seen.replies)
             findings += image_findings(settings, host, seen.replies)
-        findings += card_findings(settings, host, seen.replies)
+        findings += card_findings(settings, host, seen.replies, params.tp)
         findings += [*choice_findings(settings, host, seen.replies, params.tp), *secret_findings(settings)]
         findings += model_findings(settings, host, seen.replies)
         findings += port_findings(settings, host, seen.replies)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DRIVER = "is the driver loaded? lsmod | grep kunlun; dmesg | grep -i -e kunlun -e xpu"
 
 
-def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[Finding]:
+def card_findings(settings: Settings, host: HostView, replies: Replies, tp: Size) -> list[Finding]:
     """Nodes of the cards in use and the control node, and the number of cards against what is expected."""
     found: list[Finding] = []
     if refusal(smi.machine(settings.cards.smi.path)):
@@ -39,7 +39,8 @@ def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[
     used = [by_index[index] for index in settings.cards.indexes if index in by_index]
     nodeless = frozenset(card.index for card in used if card.node not in entries)
     # the others may do; klops.cards keeps those that are gone out of service
-    spare = bool(host.cards_from) and not host.missing.doubt and _others_do(settings, host, replies, nodeless)
+    certain = bool(host.cards_from) and not host.missing.doubt
+    spare = certain and _others_do(settings, host, replies, nodeless, tp)
     for index in host.missing.indexes:
         known = host.missing.known.get(index, {})
         who = ", ".join(filter(None, (str(known.get(key) or "") for key in ("bdf", "uuid", "serial"))))
@@ -77,9 +78,11 @@ def card_findings(settings: Settings, host: HostView, replies: Replies) -> list[
     return found
 
 
-def _others_do(settings: Settings, host: HostView, replies: Replies, nodeless: frozenset[int]) -> bool:
+def _others_do(
+    settings: Settings, host: HostView, replies: Replies, nodeless: frozenset[int], tp: Size
+) -> bool:
     """Whether all services can be had on the cards that are there."""
-    wanted, _ = choosing.wants(settings, host, replies)
+    wanted, _ = choosing.wants(settings, host, replies, tp)
     cards, gone = settings.cards, {*host.missing.indexes, *nodeless}
     if not gone or gone >= {*cards.indexes}:
         return False

@@ -191,4 +191,4 @@ class Judgement:
             return LINK
         if self.late():
             return GROUP
-        return CARD if self.aim.bad else NONE
+        return CARD if self.aim.bad or self.aim.kept else NONE

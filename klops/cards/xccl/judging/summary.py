@@ -61,7 +61,9 @@ def summary(found: Judgement) -> str:
     if untested:
         said.append(f"{words.cards(untested)} not tested, or not with others")
     out = f"out beforehand: {words.cards(found.aim.bad)}" if found.aim.bad else ""
-    return "; ".join(filter(None, (*(said or [_all_well(found)]), out)))
+    stay = [card for card in found.aim.kept if card not in found.bad]
+    kept = f"kept out of service all the same: {words.cards(stay)}" if stay else ""
+    return "; ".join(filter(None, (*(said or [_all_well(found)]), out, kept)))
 
 
 def _bad(found: Judgement) -> str:

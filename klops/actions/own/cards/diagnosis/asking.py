@@ -11,6 +11,7 @@ from klops.cards.record.quarantine import same_card
 from klops.cards.xccl.results import Aim
 
 if TYPE_CHECKING:
+    from klops.actions.base import View
     from klops.actions.own.cards.record.standing import Standing
     from klops.cards.choice.selection import Wanted
     from klops.inventory.settings import Settings
@@ -23,7 +24,8 @@ def misfit(baseline: Mapping[str, Any] | None, standing: Standing) -> str:
     then = str(baseline.get("driver") or "")
     if changed(standing.driver, then):
         return f"it is of driver {then}, and this is {standing.driver}"
-    known = [one for one in baseline.get("cards") or () if isinstance(one, Mapping)]
+    cards = baseline.get("cards")
+    known = [one for one in cards if isinstance(one, Mapping)] if isinstance(cards, list) else []
     others = [
         str(one.index)
         for one in standing.cards
@@ -32,16 +34,37 @@ def misfit(baseline: Mapping[str, Any] | None, standing: Standing) -> str:
     return f"card {', '.join(others)} is none of those that it is of" if others else ""
 
 
+def unread(baseline: Mapping[str, Any] | None, view: View) -> tuple[str, ...]:
+    """A warning where something was learned, or is to have been, and nothing can be compared with it."""
+    given = view.settings.cards.baseline
+    place = given or f"{view.settings.root}/baseline.json"
+    if baseline is None:
+        why = f"{place} can't be read, or is of a newer klops"
+    elif given and not baseline:
+        why = f"{place}, which klops.cards.baseline names, isn't there, or says nothing"
+    elif _bandwidths(baseline) is None:
+        why = f"the bandwidths in {place} are not as klops cards learn writes them"
+    else:
+        return ()
+    learn = f"klops cards learn {view.host} learns them anew"
+    way = f"correct that file; or delete the setting, then {learn}" if given else learn
+    return (f"bandwidths are not compared with what was learned: {why}; {way}",)
+
+
 def bandwidths(baseline: Mapping[str, Any] | None) -> dict[int, dict[int, float]]:
     """Learned algorithm bandwidth in GB/s by size of group, then bytes; {} where nothing was learned."""
-    said = (baseline or {}).get("bandwidth")
-    if not isinstance(said, Mapping):
-        return {}
-    return {
-        int(size): {int(count): float(gbps) for count, gbps in of.items()}
-        for size, of in said.items()
-        if isinstance(of, Mapping)
-    }
+    return _bandwidths(baseline or {}) or {}
+
+
+def _bandwidths(baseline: Mapping[str, Any]) -> dict[int, dict[int, float]] | None:
+    """The same; None where it says them in another form: somebody may have written it by hand."""
+    try:
+        return {
+            int(size): {int(count): float(gbps) for count, gbps in of.items()}
+            for size, of in baseline.get("bandwidth", {}).items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def aim(

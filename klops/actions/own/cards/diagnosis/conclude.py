@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.own import hostreads, hostview
 from klops.actions.own.cards import choosing, remedy, report
+from klops.actions.own.cards.diagnosis import asking
 from klops.actions.own.cards.record import document as record
 from klops.actions.own.cards.record import notes
 from klops.actions.own.cards.record.standing import Standing, look
 from klops.cards.record import quarantine
-from klops.cards.xccl.results import FAIL, INCONCLUSIVE, STACK
+from klops.cards.xccl import bandwidth
+from klops.cards.xccl.judging import words
+from klops.cards.xccl.judging.judgement import SLOW
+from klops.cards.xccl.results import DEGRADED, FAIL, INCONCLUSIVE, OK, STACK, Outcome, Sample
 from klops.errors import TaskFailed
 from klops.remote import whoami
 
@@ -46,6 +50,7 @@ def conclude(
         return _learned(ctx, settings, order, standing, result)
     if order.purpose == "restored":
         return _restored(ctx, settings, order, standing, result)
+    result = result if order.advise else report.unadvised(result)
     failure = report.failure(result, ctx.view.host, order.asked)
     if failure is not None:
         raise failure
@@ -85,7 +90,37 @@ def _usable(ctx: Context, settings: Settings, order: Order, result: Mapping[str,
         ).but(values=_with(result, standing, {}))
     if unproven:
         ctx.warn(f"services begin on cards of which not all is known: {unproven}")
+    slow = [text for cards in begun.values() for text in _slow(result, cards)]
+    if slow:
+        ctx.warn(f"services begin on cards that do worse than they should: {'; '.join(slow)}")
     return _with(result, standing, choice)
+
+
+def _slow(result: Mapping[str, Any], group: Collection[int]) -> list[str]:
+    """What is to be said of cards that a service gets and that serve, and of how they do together."""
+    cards = [one for one in result["cards"] if one["verdict"] == DEGRADED and one["index"] in group]
+    said = [f"card {one['index']}: {one['reason']}" for one in cards]
+    known = {one["index"] for one in cards}
+    for pair in result["pairs"]:
+        ends = {pair["a"], pair["b"]}
+        if pair["status"] == SLOW and ends <= {*group} and not ends & known:
+            said.append(f"{words.cards(ends)} are slow together: {pair['reason']}")
+    ratio = _against(result, group)
+    if ratio is not None and ratio < bandwidth.ENOUGH and not said:
+        said.append(f"{words.cards(group)} together have {ratio:.0%} of the learned bandwidth")
+    return said
+
+
+def _against(result: Mapping[str, Any], group: Collection[int]) -> float | None:
+    """How a group's own test compares with what was learned; None where nothing was, or it had none."""
+    learned = asking.bandwidths({"bandwidth": result["baseline"]}).get(len(group), {})
+    samples = tuple(
+        Sample(of["bytes"], of["rounds"], us=of["us"])
+        for one in result["outcomes"]
+        if {*one["cards"]} == {*group}
+        for of in one["samples"]
+    )
+    return bandwidth.against(Outcome(tuple(group), OK, samples=samples), learned)
 
 
 def _with(

@@ -76,6 +76,12 @@ class CardState:
         """Whether it failed when it was tested last, or is noted for that."""
         return self.verdict == FAIL or (self.note or {}).get("kind") == quarantine.VERDICT
 
+    @property
+    def kept(self) -> bool:
+        """Whether it stays out of service whatever a test says: klops lifts no note but its own."""
+        note = self.note
+        return note is not None and note is not keptout.UNTOLD and note.get("kind") != quarantine.VERDICT
+
     def as_json(self) -> dict[str, Any]:
         """Everything that is shown of it."""
         shown = self.card.as_json() if self.card is not None else {**self.identity, "index": self.index}
