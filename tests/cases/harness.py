@@ -17,7 +17,7 @@ A case, ``tests/cases/<action>/<case>.yml``::
     failure: task-failed                    # the code of the failure; or
     unknown: text / skipped: text           # a piece of the reason, or true
     message: text                           # a piece of the message (of the failure, where there is one)
-    warns: text                             # a piece of one of the plan's warnings
+    warns: text                             # a piece of one of the plan's warnings; "": there are none
     result: {key: value}                    # a part of the plan's result
     then: {digest: ...}                     # what the host reports afterwards, over `replies`: no more
     changes not_idempotent: reason                  # instead of `then`

@@ -14,7 +14,6 @@ def now(root: str) -> dict[str, Any]:
     name = released.current(root)
     about = _about(root, name) if name else {}
     stack = store.read_json(f"{root}/stack/stack.json") or {}
-    patches = store.read_json(f"{root}/patches.json") or {}
     targets = (store.read_json(f"{released.folder(root)}/targets.json") or {}) if name else {}
     return {
         "release": name,
@@ -29,7 +28,7 @@ def now(root: str) -> dict[str, Any]:
         },
         "patches": {
             file: {key: one[key] for key in ("pristine", "patched", "patch")}
-            for file, one in patches.get("patches", {}).items()
+            for file, one in released.patched(root).items()
         },
         "units": _units(store.Paths(root)),
     }

@@ -6,7 +6,18 @@ import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from klops.agent.errors import VerbError
-from klops.agent.packages import distributions, journal, known, linked, names, running, saved, sites, uv
+from klops.agent.packages import (
+    distributions,
+    journal,
+    known,
+    linked,
+    names,
+    pristine,
+    running,
+    saved,
+    sites,
+    uv,
+)
 from klops.agent.packages.distributions import Distribution
 from klops.agent.packages.places import Places, refused
 from klops.agent.packages.sites import Site
@@ -76,11 +87,12 @@ class _Installing:
                 self._call(program, group, [], lambda line: None)
             after = distributions.installed(self._site)
             self._judge(after)
+            stale = pristine.stale(self._places, self._site)
         except (VerbError, OSError, KeyboardInterrupt) as failure:
             self._undo(failure, before)
             raise
         rows = self._changed(before, after)
-        journal.finish(self._places, self._notes(before, after, [row["name"] for row in rows]), {})
+        journal.finish(self._places, self._notes(before, after, [row["name"] for row in rows]), stale)
         return {"changed": rows, "notes": saved.by_hand(self._places, noted)}
 
     def _announced(self, program: str) -> set[str]:

@@ -121,6 +121,12 @@ def put_kept(places: Places, site: Site, file: str, digest: str) -> bool:
             "not-saved", f"no content {digest} of {file} is kept", "have klops.patch applied anew"
         )
     path = absolute(site, file)
+    if not os.path.isfile(path):
+        raise VerbError(
+            "not-saved",
+            f"{path} is not there, so that it can't have the content {digest} again",
+            "install its distribution anew, or klops rollback --to another generation",
+        )
     if contents.sha256(path) == digest:
         return False
     with open(source, "rb") as content:

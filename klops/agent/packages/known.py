@@ -38,8 +38,9 @@ def note_stack(places: Places, notes: Stack) -> None:
 class Patches(NamedTuple):
     """``now``: of each file that is patched, by its path relative to site-packages: ``{"pristine", "patched",
     "patch" (digests), "kind", "distribution", "version", "assumed", "path", "run"}``; while it is being
-    patched also ``former`` (what it had before) and ``pending``. ``path`` is where it lies. ``before``: notes
-    that hold no more, the oldest first, each with ``file``.
+    patched also ``former`` (what it had before) and ``pending``. ``path`` is where it lies. ``stale``: that
+    another distribution came in its place (see :func:`klops.agent.packages.pristine.stale`). ``before``:
+    notes that hold no more, the oldest first, each with ``file``.
     """
 
     now: dict[str, dict[str, Any]]
@@ -56,7 +57,8 @@ def note_patch(places: Places, file: str, entry: dict[str, Any] | None) -> None:
     """What is known of a file from now on; what was known is set aside."""
     notes = patches(places)
     old = notes.now.pop(file, None)
-    if old is not None and not old.get("pending"):
+    # of a stale one it was set aside what it was before
+    if old is not None and not (old.get("pending") or old.get("stale")):
         plain = {"file": file, **old}
         rest = [one for one in notes.before if one != plain]
         notes = notes._replace(before=[*rest, plain][-_REMEMBERED:])
@@ -74,7 +76,7 @@ def standing(places: Places) -> dict[str, Any]:
         "patches": {
             file: entry
             for file, entry in patches(places).now.items()
-            if not entry.get("pending")
+            if not (entry.get("pending") or entry.get("stale"))
             and os.path.isfile(entry["path"])
             and contents.sha256(entry["path"]) == entry["patched"]
         },
@@ -84,7 +86,8 @@ def standing(places: Places) -> dict[str, Any]:
 def patch_of(notes: Patches, file: str, patched: str) -> dict[str, Any] | None:
     """What is or was known of a file when it had this content, patched."""
     current = notes.now.get(file)
-    if current is not None and current["patched"] == patched and not current.get("pending"):
+    holds = current is not None and not (current.get("pending") or current.get("stale"))
+    if current is not None and holds and current["patched"] == patched:
         return current
     for entry in reversed(notes.before):
         if entry["file"] == file and entry["patched"] == patched:

@@ -30,7 +30,8 @@ def in_release(path: str) -> VerbError:
     return VerbError(
         "stack-in-release",
         f"{path} lies in a synced release",
-        "take it out of klops.stack.packages, or the package out of klops.source.targets",
+        "take it out of klops.stack.packages, or the package out of klops.source.targets; "
+        "where it is no target any more, klops sync takes the link away: run that first",
     )
 
 

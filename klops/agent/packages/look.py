@@ -52,5 +52,6 @@ def _patch(site: Site, notes: known.Patches, file: str) -> dict[str, Any]:
         else {
             **{key: note[key] for key in ("pristine", "patched", "patch")},
             "pending": bool(note.get("pending")),
+            "stale": bool(note.get("stale")),
         },
     }

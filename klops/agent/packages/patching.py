@@ -55,7 +55,7 @@ def _revert(places: Places, target: Target) -> dict[str, Any]:
         if target.record is not None and target.sha256 != target.record:
             raise pristine.foreign(target)
         return _result(target, target.sha256, assumed=False)
-    if target.sha256 in (note["patched"], note.get("former")):
+    if target.patched:
         base = pristine.base(places, target, "", "")
         _put(target, base.path)
         known.note_patch(places, target.file, None)

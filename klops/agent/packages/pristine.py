@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from klops.agent.errors import VerbError
 from klops.agent.packages import contents, distributions, known, sites
@@ -12,6 +12,8 @@ from klops.agent.packages.sites import Site, below
 
 #: What stands for the version of a file that no distribution lists.
 _NOBODYS = "of no distribution"
+#: What a note has while the file is being patched.
+_BRIEF = ("former", "pending")
 
 
 class Target(NamedTuple):
@@ -29,6 +31,12 @@ class Target(NamedTuple):
     record: str | None
     known: dict[str, Any] | None
 
+    @property
+    def patched(self) -> bool:
+        """Whether it has what klops made of it."""
+        note = self.known
+        return note is not None and not note.get("stale") and has_patch(note, self.sha256)
+
     def forms(self) -> str:
         """The digests that it may have, for a message."""
         pristine = self.known["pristine"] if self.known else self.record
@@ -43,7 +51,7 @@ def look(places: Places, site: Site, file: str) -> Target:
     if not os.path.lexists(path):
         raise VerbError("no-file", f"{path} is not there", "a patch is of a file that a distribution gave")
     real = os.path.realpath(path)
-    if below(real, os.path.realpath(places.releases)):
+    if _in_release(places, path):
         raise VerbError(
             "patch-in-release",
             f"{path} is {real}, a file of a synced release",
@@ -66,6 +74,10 @@ def look(places: Places, site: Site, file: str) -> Target:
     )
 
 
+def _in_release(places: Places, path: str) -> bool:
+    return below(os.path.realpath(path), os.path.realpath(places.releases))
+
+
 class Base(NamedTuple):
     """What a patch is applied to: a content's path and digest; ``assumed``: that nobody touched it."""
 
@@ -77,7 +89,7 @@ class Base(NamedTuple):
 def base(places: Places, target: Target, patch: str, kind: str) -> Base:
     """The pristine content of a file, for a patch of that digest. Raises :class:`VerbError`."""
     note = target.known
-    if note is not None and target.sha256 in (note["patched"], note.get("former"), note["pristine"]):
+    if note is not None and (target.patched or target.sha256 == note["pristine"]):
         path = contents.kept(places.pristine, note["pristine"])
         if path is None:
             raise VerbError(
@@ -98,6 +110,37 @@ def base(places: Places, target: Target, patch: str, kind: str) -> Base:
     if note is None and target.record is None:
         return Base(target.path, target.sha256, assumed=True)
     raise foreign(target)
+
+
+def has_patch(note: Mapping[str, Any], digest: str | None) -> bool:
+    """Whether a file of that digest has what klops made of it, by a note on it."""
+    return digest is not None and digest in (note["patched"], note.get("former"))
+
+
+def stale(places: Places, site: Site) -> dict[str, dict[str, Any]]:
+    """The notes that a change of packages leaves of patches which it has taken away, by file.
+
+    Such a file is gone, or is what a distribution brought, be that the very same as it was patched to. It is
+    nothing to go back to then; but a copy that was made for the former version is known by the note. None of
+    them is one that a release stands in for, which comes back with its package, or that somebody has changed.
+    Raises :class:`VerbError` and ``OSError``.
+    """
+    return {
+        file: {**{key: one for key, one in entry.items() if key not in _BRIEF}, "stale": True}
+        for file, entry in known.patches(places).now.items()
+        if not entry.get("stale") and not _holds(places, site, entry)
+    }
+
+
+def _holds(places: Places, site: Site, entry: Mapping[str, Any]) -> bool:
+    path = entry["path"]
+    if _in_release(places, path):
+        return True
+    if not os.path.isfile(path):
+        return False
+    digest, owner = contents.sha256(path), distributions.owner(site, path)
+    record = owner[1] if owner is not None else None
+    return has_patch(entry, digest) if record is None else digest != record
 
 
 def foreign(target: Target) -> VerbError:

@@ -6,7 +6,17 @@ import os
 from typing import Any, Mapping, NamedTuple
 
 from klops.agent.errors import VerbError
-from klops.agent.packages import contents, distributions, journal, known, names, putting, saved, sites
+from klops.agent.packages import (
+    contents,
+    distributions,
+    journal,
+    known,
+    names,
+    pristine,
+    putting,
+    saved,
+    sites,
+)
 from klops.agent.packages.places import Places, refused
 from klops.agent.packages.sites import Site
 
@@ -147,10 +157,9 @@ def _files(
     notes = known.patches(places)
     found = {}
     for file, entry in notes.now.items():
-        if entry["distribution"] not in changing and _there(site, file) in (
-            entry["patched"],
-            entry.get("former"),
-        ):
+        if entry["distribution"] in changing or entry.get("stale"):
+            continue
+        if pristine.has_patch(entry, _there(site, file)):
             found[file] = entry["pristine"]
     for named, digest in patches.items():
         file = sites.relative(site, named)

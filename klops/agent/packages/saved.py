@@ -104,6 +104,7 @@ def _look(places: Places, site: Site, distribution: Distribution) -> tuple[list[
     patched = {
         content: entry["pristine"]
         for entry in known.patches(places).now.values()
+        if not entry.get("stale")
         for content in (entry["patched"], entry.get("former"))
     }
     found: list[tuple[Item, str]] = []

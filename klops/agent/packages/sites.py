@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from klops.agent.errors import VerbError
 
 #: Asked of the interpreter as it usually runs: the agent's own runs without ``site`` and doesn't know them.
-#: What a .pth file prints comes before.
+#: What a .pth file prints comes before; what it has printed at the end doesn't come.
 _QUESTION = """
-import json, sys, sysconfig
+import json, os, sys, sysconfig
 paths = sysconfig.get_paths()
 where = [paths[name] for name in ("purelib", "platlib", "data", "scripts")]
-print("\\n" + json.dumps([sys.path, *where]))
+print("\\n" + json.dumps([sys.path, *where]), flush=True)
+os._exit(0)
 """
 #: Seconds for an interpreter to start, on a host at its limit.
 _PATIENCE = 60.0

@@ -7,7 +7,7 @@ import sys
 from typing import Callable, Iterator, Mapping, Sequence
 
 from klops.agent.errors import VerbError
-from klops.agent.packages import distributions, journal, known, names, saved, sites
+from klops.agent.packages import distributions, journal, known, names, pristine, saved, sites
 from klops.agent.packages.distributions import Distribution
 from klops.agent.packages.places import Places
 
@@ -56,7 +56,7 @@ def put_back_on_failure(
                 notes.distributions[name] = None if now is None else now.identity()
             else:
                 line(f"{name} was changed, too ({_version(was)} -> {_version(now)}): that can't be undone")
-        journal.finish(places, notes, {})
+        journal.finish(places, notes, pristine.stale(places, site))
 
 
 def _saved(

@@ -17,25 +17,32 @@ from klops.agent.packages import sites
 #: Seconds for Python to start: what an image has in its site-packages may do a lot then.
 _PATIENCE = 120.0
 _ASK = """
-import json, os, sys, sysconfig
+import json, os, sys, sysconfig, types
 def find(name):
     path, spec = None, None
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
+        full = ".".join(parts[:end])
         for finder in sys.meta_path:
             look = getattr(finder, "find_spec", None)
-            spec = look(".".join(parts[:end]), path) if look else None
+            spec = look(full, path) if look else None
             if spec is not None:
                 break
         if spec is None:
             return None
         path = spec.submodule_search_locations
+        if end < len(parts):
+            # what is below it may ask for its path, and it is never imported
+            above = types.ModuleType(full)
+            above.__path__ = path
+            sys.modules.setdefault(full, above)
     if spec.has_location and spec.origin:
         return spec.origin
     return (list(path or ()) + [None])[0]
 told = {"stdlib": sysconfig.get_paths()["stdlib"], "found": {name: find(name) for name in sys.argv[1:]}}
 sys.stdout.flush()
 os.write(1, b"\\n" + json.dumps(told).encode("ascii") + b"\\n")
+os._exit(0)  # nothing that an image has done at the end speaks after it
 """
 
 
@@ -67,7 +74,10 @@ def ask(packages: Sequence[str], first: Sequence[str]) -> Mapping[str, Any]:
     if done.returncode or not lines:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise _silent(f"ended with status {done.returncode}: {said[-1] if said else 'it said nothing'}")
-    told: Mapping[str, Any] = json.loads(lines[-1])
+    try:
+        told: Mapping[str, Any] = json.loads(lines[-1])
+    except ValueError as error:
+        raise _silent(f"said {lines[-1].decode('utf-8', 'replace')!r} last") from error
     return told
 
 

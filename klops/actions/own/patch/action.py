@@ -71,7 +71,9 @@ class PatchAction(Action[PatchParams]):
             return said
         there = {str(one["file"]): one for one in said["patches"]}
         kept = Kept(f"{settings.root}/pristine", str(said.get("site") or ""), view.host)
-        noted_files = [file for file, one in there.items() if one.get("known") is not None]
+        # a patch that went with the version that it was of is no longer there
+        known = {file: one["known"] for file, one in there.items() if one.get("known") is not None}
+        noted_files = [file for file, note in known.items() if not note.get("stale")]
         warnings = () if params.file is not None else _forgotten(noted_files, map(kept.within, files))
         try:
             steps = _steps(params, settings, there, seen.files, kept)

@@ -66,6 +66,8 @@ def _check(file: str, there: Mapping[str, Any], kept: Kept) -> None:
     if digest is None:
         text = f"{file} is not in the container's site-packages"
         raise TaskFailed(text, code="no-file", hint="a patch is of a file that a distribution gave")
+    if known is not None and known.get("stale"):
+        known = None  # it is of another version: what klops made of that is as foreign here as anything
     if known is not None and known.get("pending"):
         return  # only the container knows what it was before
     forms = {record, *((known["pristine"], known["patched"]) if known is not None else ())} - {None}

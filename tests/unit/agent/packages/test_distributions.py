@@ -103,6 +103,11 @@ def test_an_interpreter_that_prints_at_its_start(world: World) -> None:
     assert site(world).purelib == str(world.site)
 
 
+def test_an_interpreter_that_prints_at_its_end(world: World) -> None:
+    (world.site / "noise.pth").write_text("import atexit; atexit.register(print, 'bye')\n")
+    assert site(world).purelib == str(world.site)
+
+
 def test_an_interpreter_that_is_none(world: World) -> None:
     world.python.unlink()
     world.python.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")

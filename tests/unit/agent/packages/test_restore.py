@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.agent.packages.world import World, patch_request, sha256
+from klops.agent import store
+from klops.agent.generations import standing
+from klops.agent.units import released
+from tests.unit.agent.packages.world import Answer, World, patch_request, sha256
 
 NAMES = ("alpha", "beta")
 CORE = "alpha/core.py"
@@ -86,6 +90,7 @@ def test_a_file_changed_by_hand_is_not_lost(stocked: World) -> None:
     assert sha256("C = 'hand'\n") in refused.error["message"]
     assert stocked.text(CORE) == "C = 'hand'\n"
     stocked.stack({"name": "beta", "version": "1.0"})
+    assert set(noted(stocked)["patches"]) == {CORE}  # it was no installation that took it away
     before = stocked.tree()
     beside_another = stocked.restore({"beta": None}, {CORE: {"sha256": sha256("C = 'one'\n")}})
     assert beside_another.failed == "patch-foreign"
@@ -139,6 +144,144 @@ def test_compiled_forms_of_another_version_are_not_used(stocked: World) -> None:
     stocked.restore(first, {})
     assert file.stat().st_mtime == 315532800
     assert stocked.imported("alpha.V", "alpha") == "1"
+
+
+def noted(world: World) -> dict[str, Any]:
+    """What stands, as a generation notes it; units that begin now are on the same."""
+    now = standing.now(str(world.root))
+    assert set(now["patches"]) == set(released.patched(str(world.root)))
+    return now
+
+
+def go_to(world: World, generation: dict[str, Any]) -> Answer:
+    """As ``klops.rollback`` asks for it."""
+    patches = {file: {"sha256": one["patched"]} for file, one in generation["patches"].items()}
+    return world.restore(generation["stack"], patches)
+
+
+def installed(world: World, **versions: str) -> None:
+    assert world.stack(*({"name": name, "version": one} for name, one in versions.items())).done["changed"]
+
+
+def test_a_patch_that_a_new_version_has_replaced_is_no_part_of_what_stands(stocked: World) -> None:
+    patch(stocked, "C = 'made of 1.0'\n")
+    first = noted(stocked)
+    before = released.packages(str(stocked.root))
+    assert set(first["patches"]) == {CORE}
+    installed(stocked, alpha="2.0")
+    second = noted(stocked)
+    assert second["patches"] == {}
+    assert released.packages(str(stocked.root)) != before
+    for _ in range(2):
+        assert go_to(stocked, first).code == 0
+        assert (stocked.text(CORE), noted(stocked)) == ("C = 'made of 1.0'\n", first)
+        assert released.packages(str(stocked.root)) == before
+        assert go_to(stocked, second).code == 0
+        assert (stocked.text(CORE), noted(stocked)) == ("C = 2\n", second)
+    # where its distribution isn't touched neither
+    installed(stocked, beta="1.0")
+    assert go_to(stocked, second).code == 0
+    assert (stocked.text(CORE), stands(stocked)["beta"]) == ("C = 2\n", None)
+    assert stocked.litter() == []
+
+
+@pytest.mark.parametrize("step", [11, 12, 13])
+def test_nor_is_it_where_the_installation_was_killed_before_all_was_noted(stocked: World, step: int) -> None:
+    patch(stocked, "C = 'made of 1.0'\n")
+    first = noted(stocked)
+    pins = {"install": [{"name": "alpha", "version": "2.0"}], "wheel_dir": str(stocked.wheels)}
+    killed = stocked.run_killed("stack", pins, ("replace", "unlink"), step)
+    assert killed.code == -signal.SIGKILL
+    # the installation is whole: the next run only has to note it
+    assert "stack" in json.loads((stocked.root / "stack/journal.json").read_text())
+    assert stocked.run("stack", pins).done["changed"] == []
+    second = noted(stocked)
+    assert (stocked.text(CORE), second["patches"]) == ("C = 2\n", {})
+    assert go_to(stocked, first).code == 0
+    assert (stocked.text(CORE), noted(stocked)) == ("C = 'made of 1.0'\n", first)
+    assert stocked.litter() == []
+
+
+def test_nor_is_one_of_a_file_that_the_new_version_does_not_have(stocked: World) -> None:
+    assert stocked.run("patch", patch_request("alpha/only1.py", "X = 1\n")).code == 0
+    first = noted(stocked)
+    installed(stocked, alpha="2.0")
+    second = noted(stocked)
+    assert second["patches"] == {}
+    installed(stocked, beta="1.0")
+    assert go_to(stocked, second).code == 0
+    assert go_to(stocked, first).code == 0
+    assert stocked.text("alpha/only1.py") == "X = 1\n"
+
+
+def test_nor_is_one_that_the_new_version_brings_by_itself(stocked: World) -> None:
+    """What stands there is the distribution's: nothing of the version before belongs in its place."""
+    patch(stocked, "C = 2\n")
+    first = noted(stocked)
+    installed(stocked, alpha="2.0")
+    tree, second = stocked.tree(), noted(stocked)
+    assert second["patches"] == {}
+    assert not stocked.run("patch", patch_request(CORE, "C = 2\n")).done["changed"]
+    assert go_to(stocked, first).code == 0
+    assert go_to(stocked, second).code == 0
+    installed(stocked, beta="1.0")
+    assert go_to(stocked, second).code == 0
+    assert not stocked.run("patch", patch_request(CORE, "", revert=True)).done["changed"]
+    assert {path: one for path, one in stocked.tree().items() if path in tree} == tree
+
+
+def test_a_patch_whose_test_was_cut_short_before_a_new_version_came(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    notes = json.loads((stocked.root / "patches.json").read_text())
+    notes["patches"][CORE].update(pending=True, former=None)
+    store.write_json(str(stocked.root / "patches.json"), notes)
+    installed(stocked, beta="1.0")
+    assert set(noted(stocked)["patches"]) == {CORE}  # it still lies there
+    installed(stocked, alpha="2.0", beta="1.0")
+    assert noted(stocked)["patches"] == {}
+    assert stocked.run("patch", patch_request(CORE, "C = 'one'\n")).failed == "patch-stale"
+
+
+def test_a_version_that_comes_back_by_its_installer_is_patched_again(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    first = noted(stocked)["patches"]
+    installed(stocked, alpha="2.0")
+    installed(stocked, alpha="1.0")
+    assert (stocked.text(CORE), noted(stocked)["patches"]) == ("C = 1\n", {})
+    # a test that fails leaves it so
+    assert stocked.run("patch", patch_request(CORE, "C = 'one'\n", test="exit 1")).failed == "patch-test"
+    assert (stocked.text(CORE), noted(stocked)["patches"]) == ("C = 1\n", {})
+    patch(stocked, "C = 'one'\n")
+    assert noted(stocked)["patches"] == first
+
+
+def test_a_patch_behind_a_release_is_still_there_when_that_goes(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    first = noted(stocked)
+    folder = stocked.root / "releases/abc/alpha"
+    folder.mkdir(parents=True)
+    (stocked.root / "releases/current").symlink_to("abc")
+    (stocked.site / "alpha").rename(stocked.site / ".klops-kept-alpha")
+    (stocked.site / "alpha").symlink_to(stocked.root / "releases/current/alpha")
+    installed(stocked, beta="1.0")
+    assert noted(stocked)["patches"] == first["patches"]
+    (stocked.site / "alpha").unlink()
+    (stocked.site / ".klops-kept-alpha").rename(stocked.site / "alpha")
+    assert go_to(stocked, {**first, "patches": {}}).done["patches"] == [CORE]
+    assert stocked.text(CORE) == "C = 1\n"
+
+
+def test_a_patched_file_that_is_gone_is_told_and_nothing_changes(stocked: World) -> None:
+    patch(stocked, "C = 'one'\n")
+    first = noted(stocked)
+    (stocked.site / CORE).unlink()
+    installed(stocked, beta="1.0")
+    before = stocked.tree()
+    refused = go_to(stocked, first)
+    assert refused.failed == "not-saved"
+    assert f"{stocked.site / CORE} is not there" in refused.error["message"]
+    assert stocked.tree() == before
+    assert stocked.litter() == []
 
 
 #: Of the 78 steps of a restore: its own notes, files that come, those that go, what is known afterwards.

@@ -288,7 +288,9 @@ def test_a_package_that_is_a_release_is_left_alone(stocked: World, *, wheel: boo
     target = {"package": "alpha", "path": "alpha", "place": "site-packages"}
     store.write_json(str(stocked.root / "releases/targets.json"), {"targets": [target]})
     before = stocked.tree()
-    assert stocked.stack(ALPHA_2).failed == "stack-in-release"
+    refused = stocked.stack(ALPHA_2)
+    assert refused.failed == "stack-in-release"
+    assert "klops sync takes the link away" in refused.error["hint"]
     assert stocked.tree() == before
     assert (release / "alpha/__init__.py").read_text() == "V = 1\n"
     # another container of the same root has no link, so that it can be installed there
