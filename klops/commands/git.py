@@ -19,13 +19,19 @@ _PLAIN = (
     "core.quotePath=false",
     "core.longPaths=true",
 )
+#: What differs is looked for in the files, and no program is asked for it (empty: old gits take ``false`` for
+#: the name of one).
+_FILES = ("core.fsmonitor=",)
 #: For a snapshot: refuses no line ending, runs no hook, keeps its index in one file, packs nothing tightly.
 _SNAPSHOT = (
+    *_FILES,
     "core.safecrlf=false",
     "core.hooksPath=/dev/null",
     "core.splitIndex=false",
     "core.looseCompression=0",
 )
+#: The folder is named by the user, who needs no protection from a bare repository there.
+_NAMED = ("safe.bareRepository=all",)
 
 
 def _with(settings: Sequence[str]) -> tuple[str, ...]:
@@ -35,23 +41,28 @@ def _with(settings: Sequence[str]) -> tuple[str, ...]:
 def where(folder: str) -> tuple[str, ...]:
     """Six lines: bare, in a work tree, git folder, common folder, object format, path below the top."""
     asked = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir")
-    return ("git", "-C", folder, "rev-parse", *asked, "--show-object-format", "--show-prefix")
+    return (*_with(_NAMED), "-C", folder, "rev-parse", *asked, "--show-object-format", "--show-prefix")
 
 
 def objects(folder: str) -> tuple[str, ...]:
     """The objects named on standard input, one a line."""
-    return ("git", "-C", folder, "cat-file", "--batch")
+    return (*_with(_NAMED), "-C", folder, "cat-file", "--batch")
 
 
 def status(folder: str) -> tuple[str, ...]:
     """What differs from HEAD in index and work tree, whatever the configuration would leave out."""
-    shown = ("--untracked-files=all", "--ignore-submodules=none", "--no-renames")
-    return ("git", "-C", folder, "status", "--porcelain=v2", "-z", *shown)
+    shown = ("--untracked-files=all", "--ignore-submodules=none", "--no-renames", "--no-show-stash")
+    return (*_with(_FILES), "-C", folder, "status", "--porcelain=v2", "-z", *shown)
 
 
-def add_all(folder: str) -> tuple[str, ...]:
-    """Everything of the work tree into the index that the environment names."""
-    return (*_with(_SNAPSHOT), "-C", folder, "add", "--all", "--", ":/")
+def add_all(folder: str, *, sparse: bool) -> tuple[str, ...]:
+    """Everything of the work tree into the index that the environment names.
+
+    ``sparse``: also what isn't of a sparse checkout and lies there all the same. Git 2.34 and newer leaves
+    that out otherwise; an older one doesn't know the option (status 129), and takes it.
+    """
+    more = ("--sparse",) if sparse else ()
+    return (*_with(_SNAPSHOT), "-C", folder, "add", "--all", *more, "--", ":/")
 
 
 def write_tree(folder: str) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ A file is taken as the commit has it. The first of these that fits decides:
    or UTF-32 at its beginning, content from LFS: not touched.
 2. ``*.bat``, ``*.cmd``, ``*.ps1``: as committed; with CRLF where the attribute ``eol=crlf`` is declared for
    them. Other kinds that only Windows reads (``*.reg``, ``*.vcxproj``, ``*.psm1``, ...): with CRLF where that
-   is declared, else as 3.
-3. Attribute ``text``, or ``eol`` without ``text=auto``, or a name that is known to be text's: every CR LF
-   becomes LF. One that a CR stands before stays as it is, and so does every lone CR.
-4. A name that is known to be no text's (``*.safetensors``, ``*.model``, ``*.png``, ``*.so``, ...): not
+   is declared, else as 3 and 4.
+3. Attribute ``text``, or ``eol`` without ``text=auto``: every CR LF becomes LF. One that a CR stands before
+   stays as it is, and so does every lone CR.
+4. A name that is known to be text's: as 3, unless there is a zero byte in its first :data:`LONGEST_JUDGED`:
+   then it is no text, and not touched.
+5. A name that is known to be no text's (``*.safetensors``, ``*.model``, ``*.png``, ``*.so``, ...): not
    touched.
-5. Anything else by its content, judged as git does: with a zero byte, a lone CR, or more than one control
+6. Anything else by its content, judged as git does: with a zero byte, a lone CR, or more than one control
    character in 128, or longer than :data:`LONGEST_JUDGED`, it is no text and not touched; else as 3.
 
 ``text=auto`` is the same as no attribute. ``eol=crlf`` on a kind that isn't named in 2 is not followed: what
@@ -24,11 +26,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import chain
 
 from klops.source.kinds import Kind, kind
 
 #: Raised when the rule gives another result for anything: what was kept of earlier looks is then not used.
-VERSION = 1
+VERSION = 2
 #: Bytes of a file up to which content is judged; a longer one is never held in memory as a whole.
 LONGEST_JUDGED = 64 << 20
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
@@ -45,6 +48,7 @@ class Treatment(Enum):
 
     KEEP = "keep"
     LF = "LF"
+    LF_BY_NAME = "LF without a zero byte"
     LF_IF_TEXT = "LF if text"
     CRLF = "CRLF"
     CRLF_IF_TEXT = "CRLF if text"
@@ -63,8 +67,10 @@ def treatment(path: str, attributes: Mapping[str, str]) -> Treatment:
         if eol != "crlf":
             return Treatment.KEEP
         return Treatment.CRLF if declared else Treatment.CRLF_IF_TEXT
-    if declared or named in (Kind.TEXT, Kind.WINDOWS_IF_DECLARED):
+    if declared:
         return Treatment.LF
+    if named in (Kind.TEXT, Kind.WINDOWS_IF_DECLARED):
+        return Treatment.LF_BY_NAME
     return Treatment.KEEP if named is Kind.BINARY else Treatment.LF_IF_TEXT
 
 
@@ -74,7 +80,7 @@ def apply(treated: Treatment, content: bytes) -> bytes:
 
 
 def applied(treated: Treatment, size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """A file of ``size`` bytes by the rule, chunk by chunk; one that is judged by its content in one."""
+    """A file of ``size`` bytes by the rule, chunk by chunk; what is judged by its content in one."""
     chunks = iter(chunks)
     first = next(chunks, b"")
     if treated is Treatment.KEEP or first.startswith(_BYTE_ORDER_MARKS):
@@ -91,7 +97,13 @@ def applied(treated: Treatment, size: int, chunks: Iterable[bytes]) -> Iterator[
             yield whole
             return
         first, chunks = whole, iter(())
-    ended = _with_lf if treated in (Treatment.LF, Treatment.LF_IF_TEXT) else _with_crlf
+    if treated is Treatment.LF_BY_NAME:
+        no_text, chunks = _zero_within(first, chunks)
+        if no_text:
+            yield from chunks
+            return
+        first = next(chunks)
+    ended = _with_crlf if treated in (Treatment.CRLF, Treatment.CRLF_IF_TEXT) else _with_lf
     held = first
     for chunk in chunks:
         # what stands before the held back line ends is neither CR nor LF, so each part can be done on its own
@@ -110,6 +122,18 @@ def is_text(content: bytes) -> bool:
     odd = len(judged) - len(judged.translate(None, _CONTROL))
     ends = judged.count(b"\n") + judged.count(b"\r")
     return (len(judged) - odd - ends) >> 7 >= odd
+
+
+def _zero_within(first: bytes, chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
+    """Whether a zero byte is in what is judged of a file, and all of the file."""
+    taken, left, found = list[bytes](), LONGEST_JUDGED, False
+    for chunk in chain((first,), chunks):
+        taken.append(chunk)
+        found = chunk.find(b"\0", 0, left) >= 0
+        left -= len(chunk)
+        if found or left <= 0:
+            break
+    return found, chain(taken, chunks)
 
 
 def _with_lf(text: bytes) -> bytes:

@@ -1,5 +1,5 @@
-"""What the name of a file tells about it: text, no text, or made for Windows. Everything else is judged by
-content.
+"""What the name of a file tells about it: text, unless its content tells otherwise; no text; or made for
+Windows. Everything else is judged by content.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WINDOWS_IF_DECLARED = _words(
 )
 TEXT = _words(
     """
-    1 2 3 4 5 6 7 8 adoc am asm awk bash bib c cc cfg cjs cl clj cmake cnf conf cpp csh css csv cu cuh cxx d
+    adoc am asm awk bash bib c cc cfg cjs cl clj cmake cnf conf cpp csh css csv cu cuh cxx d
     dart desktop dockerfile ebnf el env erl ex exs f f03 f90 f95 fish fs g4 go gradle graphql groovy h hh hpp
     hrl hs htm html hxx i in inc ini inl ipp ipynb j2 java jinja jinja2 jl js json json5 jsonc jsonl jsx kt
     kts ksh less lock lua m4 mak md mdx mjs mk ml mli mm nix pbtxt php pl pm po pot properties proto ptx pxd

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from klops.errors import TaskFailed
 from klops.source.git.repository import find
+from klops.source.here import looking_at, place
 from klops.yamlsource import nearest
 
 if TYPE_CHECKING:
@@ -22,14 +23,15 @@ def look() -> Checks:
 
     def problems(settings: Settings) -> Iterator[Problem]:
         if settings.source.repo is not None:
-            found = fault(Path(settings.source.repo).expanduser().absolute())
+            found = fault(place(Path(settings.source.repo)))
             if found is not None:
                 yield ("source", "repo"), f"klops.source.repo: {found.message}", found.hint
         for number, patch in enumerate(settings.stack.patches):
             for key, given in (("copy", patch.copy_from), ("diff", patch.diff)):
-                if given is not None and not Path(given).is_file():
-                    text = f"klops.stack.patches[{number}].{key}: there is no file {given}"
-                    yield ("stack", "patches", number, key), text, _near(Path(given))
+                lacking = None if given is None else _lacking(Path(given))
+                if lacking is not None:
+                    text = f"klops.stack.patches[{number}].{key}: {lacking.message}"
+                    yield ("stack", "patches", number, key), text, lacking.hint
 
     return problems
 
@@ -42,11 +44,18 @@ def _fault(repo: Path) -> TaskFailed | None:
     return None
 
 
-def _near(path: Path) -> str:
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+def _lacking(path: Path) -> TaskFailed | None:
+    try:
+        with looking_at(path):
+            if path.is_file():
+                return None
+            beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    except TaskFailed as error:
+        return error
     near = nearest(path.name, beside)
-    return (
+    hint = (
         f"did you mean {near}?"
         if near
         else "put it there, or correct the path: one that is relative starts at this file"
     )
+    return TaskFailed(f"there is no file {path}", hint=hint)

@@ -17,13 +17,15 @@ from tempfile import TemporaryDirectory
 from klops.commands import git as calls
 from klops.errors import TaskFailed
 from klops.source.git import said
-from klops.source.git.command import environment, run
+from klops.source.git.command import GitFailed, environment, run
 from klops.source.git.isolated import PREFIX, quoted
 from klops.source.git.repository import Repository
 from klops.source.parts import within
 
 #: Names that a message lists.
 _NAMED = 10
+#: Status of a git that doesn't know an option.
+_NO_SUCH_OPTION = 129
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,12 @@ def take(repository: Repository) -> Snapshot:
                 os.fsdecode(quoted(one)) for one in repository.objects
             ),
         }
-        run(calls.add_all(repository.folder), env)
+        try:
+            run(calls.add_all(repository.folder, sparse=True), env)
+        except GitFailed as error:
+            if error.rc != _NO_SUCH_OPTION:
+                raise
+            run(calls.add_all(repository.folder, sparse=False), env)
         tree = run(calls.write_tree(repository.folder), env).decode("ascii").strip()
     except BaseException:
         folder.cleanup()

@@ -126,7 +126,7 @@ def look(request: Request) -> Tree:
     ``dubious-ownership``, ``no-such-ref``, ``ambiguous-ref``, ``dirty-tree``, ``dirty-submodule``,
     ``not-head``, ``object-missing``, ``lfs-missing``, ``submodule-missing``, ``unsafe-path``, ``empty-tree``.
     """
-    repository = find(request.repo.expanduser())
+    repository = find(request.repo)
     rev, below = split(request.ref)
     commit, head = commits(repository, rev)
     status = said.Status()

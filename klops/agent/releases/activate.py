@@ -8,7 +8,7 @@ from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence
 
 from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.releases import files, imports, known, locating, targets
+from klops.agent.releases import files, imports, known, locating, publish, targets
 from klops.agent.releases.places import Places, check_name
 from klops.agent.releases.standin import StandIn
 from klops.agent.releases.targets import SITE, Target
@@ -89,12 +89,14 @@ def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
         found = imports.look(places, release, wanted.targets, wanted.paths)
         imports.insist(found)
     _record(places, [target for target, _ in goal])
+    if before != name and before in known.whole(places):
+        # it was until now, also where a way back led to it
+        publish.used(places, before)
+    publish.used(places, name)
     if before != name:
         from klops.agent.audit import Audit
-        from klops.agent.releases import publish
         from klops.agent.trouble import Troubles
 
-        publish.used(places, name)
         audit = Audit(store.Paths(places.root).audit, f"activate {os.getpid()}", Troubles())
         audit.note("release", "", release=name, was=before)
     files.flush_one(os.fsencode(places.folder))

@@ -16,6 +16,7 @@ from klops.agent.releases.places import Places, check_name
 from klops.agent.running import Runner
 from klops.agent.units.released import VARIABLE
 from klops.agent.units.specification import texts
+from klops.source.manifest import Release
 
 _TIMEOUT = 1800.0
 _NAMED = 5
@@ -48,42 +49,81 @@ def build(
 ) -> dict[str, Any]:
     """``{name, seconds, log, cached}``; ``line`` is told what commands say, ``check`` raises what ends it.
 
+    ``cached``: the same was built before, of this release or of another with the same content.
+
     Raises :class:`VerbError` (``build-failed``, ``build-timeout``, ``no-release``) and ``OSError``.
     """
     begun = time.monotonic()
     with places.alone("build"):
         source = known.load(places, check_name(name))
         log = places.build_log(asked.name)
-        if _there(places, asked):
+        if _sound(places, asked, asked.name):
             return {"name": asked.name, "seconds": 0.0, "log": log, "cached": True}
         store.Paths(places.root).make()
         prune.end_left(places)
         tree = os.fsencode(places.building(asked.name))
         try:
             files.remove(tree)
-            copying.copy(places, source, tree)
-            for one in asked.carry:
-                line(copying.carry(places, one, tree))
-            with installs.put_back_on_failure(
-                places.root, asked.installs, f"build {asked.name}", asked.timeout, line
-            ):
-                damaged = _damage(places)
-                _run(places, asked, tree, begun + asked.timeout, line, check)
-                _insist_unharmed(places, asked, damaged)
+            same = _same(places, asked)
+            if same is not None:
+                line(f"{same} was built of the same content in the same way: it is copied")
+                _copied(places, same, tree)
                 outcome.publish_built(places, source, asked, tree)
+            else:
+                _made(places, source, asked, tree, begun + asked.timeout, line, check)
         finally:
             files.remove(tree)  # it has moved to its place, or nobody wants it
         prune.sweep(places)
     seconds = round(time.monotonic() - begun, 3)
-    return {"name": asked.name, "seconds": seconds, "log": log, "cached": False}
+    return {"name": asked.name, "seconds": seconds, "log": log, "cached": same is not None}
 
 
-def _there(places: Places, asked: Build) -> bool:
-    """Whether it was built before, is undamaged, and what it installs is as it was then."""
-    if asked.name not in known.whole(places):
+def _made(
+    places: Places,
+    source: Release,
+    asked: Build,
+    tree: bytes,
+    until: float,
+    line: Callable[[str], None],
+    check: Callable[[], None],
+) -> None:
+    copying.copy(places, source, tree)
+    for one in asked.carry:
+        line(copying.carry(places, one, tree))
+    with installs.put_back_on_failure(
+        places.root, asked.installs, f"build {asked.name}", asked.timeout, line
+    ):
+        damaged = _damage(places)
+        _run(places, asked, tree, until, line, check)
+        _insist_unharmed(places, asked, damaged)
+        outcome.publish_built(places, source, asked, tree)
+
+
+def _copied(places: Places, name: str, tree: bytes) -> None:
+    """All of a built release; nothing is shared with it, as a build has written these files."""
+    copying.copy(places, known.load(places, name), tree)
+    there = os.fsencode(places.tree(name))
+    for folder in files.folders(there):
+        # empty ones are in no manifest
+        if os.path.basename(folder) != known.CACHE:
+            os.makedirs(tree + folder[len(there) :], exist_ok=True)
+
+
+def _same(places: Places, asked: Build) -> str | None:
+    """A release that was built in the same way of the same content: another commit has it, too."""
+    made_of = asked.name.partition("-")[2]
+    for name in known.whole(places):
+        if name != asked.name and name.partition("-")[2] == made_of and _sound(places, asked, name):
+            return name
+    return None
+
+
+def _sound(places: Places, asked: Build, name: str) -> bool:
+    """Whether that was built before, is undamaged, and what it installs is as it was then."""
+    if name not in known.whole(places):
         return False
     try:
-        before = known.load(places, asked.name)
+        before = known.load(places, name)
     except VerbError as failure:
         if failure.code == "newer-schema":
             raise
@@ -91,7 +131,7 @@ def _there(places: Places, asked: Build) -> bool:
     installed = installs.records(asked.installs)
     if None in installed.values() or before.about.get("installed", {}) != installed:
         return False
-    return not known.damage(places.tree(asked.name), before)
+    return not known.damage(places.tree(name), before)
 
 
 def _run(

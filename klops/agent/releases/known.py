@@ -21,6 +21,8 @@ CACHE = b"__pycache__"
 _READ_ONLY = 0o444
 #: The same of its folders.
 FOLDER_MODE = 0o555
+#: When one was used last that never was the current release.
+NEVER = 0
 #: Too little of something to look at a file: no news of it.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -40,11 +42,19 @@ def whole(places: Places) -> list[str]:
     for name in names:
         if name.endswith(".json") and os.path.isdir(places.tree(name[: -len(".json")])):
             try:
-                used = os.stat(places.folder + "/" + name).st_mtime_ns
-                found.append((used, check_name(name[: -len(".json")])))
+                release_name = check_name(name[: -len(".json")])
+                found.append((last_used(places, release_name), release_name))
             except (FileNotFoundError, VerbError):
                 continue  # it went meanwhile; targets.json
     return [name for _, name in sorted(found, reverse=True)]
+
+
+def last_used(places: Places, name: str) -> int:
+    """When a release was used last, in ns since 1970 (the time of its manifest), or :data:`NEVER`.
+
+    Raises ``OSError``.
+    """
+    return os.stat(places.manifest(name)).st_mtime_ns
 
 
 def load(places: Places, name: str) -> Release:

@@ -41,14 +41,15 @@ def in_use(places: Places) -> set[str]:
 def prune(places: Places, keep: int, protect: Collection[str]) -> list[str]:
     """Remove all but the current release, the protected ones, those in use, and the last used ``keep`` more.
 
-    That of the last good generation is protected: it is what one goes back to. One that a build was made from
-    never runs itself: it stays beside the current one, whose next build shares its files, and counts for
-    nothing. Returns the names of those removed.
+    That of the last good generation is protected: it is what one goes back to. One that never was the current
+    one takes no other one's place, and if a build was made from it, it only stays beside that one while that
+    is current: the next build shares its files. Returns the names of those removed.
     """
     now, whole = places.now(), known.whole(places)
     bases = {name: known.base(places, name) for name in whole}
+    only_base = {name for name in bases.values() if name in whole and not known.last_used(places, name)}
     never = {now, *protect, *generations.needed_releases(places.root), *in_use(places)}
-    ran = [name for name in whole if name not in never and name not in bases.values()]
+    ran = [name for name in whole if name not in never and name not in only_base]
     kept = {*never, *ran[:keep], *([bases[now]] if now in bases else [])}
     gone = [name for name in whole if name not in kept]
     for name in gone:

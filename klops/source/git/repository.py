@@ -11,6 +11,7 @@ from klops.commands import git as calls
 from klops.errors import TaskFailed
 from klops.source.git import said
 from klops.source.git.command import environment, run
+from klops.source.here import looking_at
 
 #: What a name alone may stand for. Git takes the first, with a warning.
 _KINDS = ("refs/tags/", "refs/heads/")
@@ -47,11 +48,15 @@ class Repository:
 
 
 def find(folder: Path) -> Repository:
-    """The repository whose work tree has its top in ``folder``, or that is it (a bare one).
+    """The repository whose work tree has its top in ``folder`` (``~`` is the user's home), or that is it (a
+    bare one).
 
     Raises TaskFailed: ``not-a-repository``, ``dubious-ownership``.
     """
-    if not folder.is_dir():
+    with looking_at(folder, "not-a-repository"):
+        folder = folder.expanduser()
+        there = folder.is_dir()
+    if not there:
         raise TaskFailed(
             f"{folder} is no folder of this machine",
             hint="source.repo names the top folder of a clone; ~ and a path from where klops runs are fine",

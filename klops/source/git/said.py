@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from klops.errors import TaskFailed
+
 #: Modes of git's tree entries.
 LINK, SUBMODULE = 0o120000, 0o160000
 #: Parts of what a damaged or partial repository makes git say.
@@ -14,6 +16,9 @@ _LACKING = re.compile(
     r"unable to read|missing (?:blob|tree|commit|object)|bad object|could not fetch|bad tree|invalid object"
     r"|not a valid object|could not read|cannot read|promisor|unable to find|corrupt|error reading commit"
 )
+#: The end of the line of an author or committer: seconds since 1970, and the time zone. Other programs than
+#: git may have left out the address before it.
+_WHEN = re.compile(rb"(-?[0-9]+)(?: +[-+]?[0-9]+)?\s*\Z")
 _OWNER = re.compile(r"safe\.directory (.+)$", re.MULTILINE)
 
 
@@ -86,6 +91,8 @@ def status(out: bytes) -> Status:
     """Of ``status --porcelain=v2 -z --no-renames``."""
     modified, untracked, inside = [], [], []
     for line in text(out).split("\0")[:-1]:
+        if line.startswith("# "):
+            continue  # a header, about branch or stash
         if line.startswith("? "):
             untracked.append(line[2:])
             if line.endswith("/"):
@@ -115,19 +122,22 @@ def objects(out: bytes) -> Iterator[tuple[str, str, bytes] | None]:
 
 
 def commit(oid: str, content: bytes) -> Commit:
-    """Of a commit's object."""
+    """Of a commit's object. Raises TaskFailed (``object-missing``) for a damaged one."""
     head, _, message = content.partition(b"\n\n")
     known: dict[bytes, bytes] = {}
     for line in head.split(b"\n"):
         name, _, value = line.partition(b" ")
         known.setdefault(name, value)
     encoding = known.get(b"encoding", b"utf-8").decode("ascii", "replace")
-    author, _, _ = known[b"author"].rpartition(b"> ")
+    committed = _WHEN.search(known.get(b"committer", b""))
+    if committed is None or b"tree" not in known:
+        hint = "git fsck tells what else is: ship another commit, or a clone that has it whole"
+        raise TaskFailed(f"commit {oid[:12]} is damaged", hint=hint, code="object-missing")
     return Commit(
         oid=oid,
         tree=known[b"tree"].decode("ascii"),
-        author=_decoded(author + b">", encoding),
-        committed=int(known[b"committer"].rpartition(b"> ")[2].split(b" ")[0]),
+        author=_decoded(_WHEN.sub(b"", known.get(b"author", b"")).rstrip(), encoding),
+        committed=int(committed[1]),
         subject=" ".join(_decoded(message, encoding).strip("\n").split("\n\n")[0].split()),
     )
 

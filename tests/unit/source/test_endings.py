@@ -16,9 +16,12 @@ from klops.source.kinds import BINARY, TEXT, WINDOWS, WINDOWS_IF_DECLARED, Kind,
 from tests.unit.source.repos import init
 
 ANY = [
-    ("a.py", {}, Treatment.LF),
-    ("Makefile", {}, Treatment.LF),
-    ("a.PY", {"text": "auto"}, Treatment.LF),
+    ("a.py", {}, Treatment.LF_BY_NAME),
+    ("Makefile", {}, Treatment.LF_BY_NAME),
+    ("a.PY", {"text": "auto"}, Treatment.LF_BY_NAME),
+    ("a.lock", {"text": "set"}, Treatment.LF),
+    ("a.lock", {"eol": "crlf"}, Treatment.LF),
+    ("shard.1", {}, Treatment.LF_IF_TEXT),
     ("a", {}, Treatment.LF_IF_TEXT),
     ("a", {"text": "auto"}, Treatment.LF_IF_TEXT),
     ("a", {"text": "auto", "eol": "crlf"}, Treatment.LF_IF_TEXT),
@@ -33,7 +36,7 @@ ANY = [
     ("a.py", {"crlf": "unset", "text": "set"}, Treatment.LF),
     ("a.py", {"text": "unset", "eol": "crlf"}, Treatment.KEEP),
     ("a.py", {"working-tree-encoding": "UTF-16"}, Treatment.KEEP),
-    ("a.py", {"working-tree-encoding": "utf-8"}, Treatment.LF),
+    ("a.py", {"working-tree-encoding": "utf-8"}, Treatment.LF_BY_NAME),
     ("a.safetensors", {}, Treatment.KEEP),
     ("a.model", {"text": "auto", "eol": "crlf"}, Treatment.KEEP),
     ("a.model", {"text": "set"}, Treatment.LF),
@@ -44,7 +47,7 @@ ANY = [
     ("a.BAT", {"eol": "crlf"}, Treatment.CRLF),
     ("a.cmd", {"text": "auto", "eol": "crlf"}, Treatment.CRLF_IF_TEXT),
     ("a.ps1", {"text": "unset"}, Treatment.KEEP),
-    ("a.sln", {}, Treatment.LF),
+    ("a.sln", {}, Treatment.LF_BY_NAME),
     ("a.sln", {"eol": "crlf"}, Treatment.CRLF),
 ]
 
@@ -66,6 +69,8 @@ def test_what_decides(path: str, attributes: dict[str, str], expected: Treatment
         (Treatment.LF, "\ufeffa\r\n".encode("utf-16-be"), "\ufeffa\r\n".encode("utf-16-be")),
         (Treatment.LF, b"\xff\xfe\0\0\r\n", b"\xff\xfe\0\0\r\n"),
         (Treatment.LF, b"\0\0\xfe\xff\r\n", b"\0\0\xfe\xff\r\n"),
+        (Treatment.LF_BY_NAME, b"a\r\n\rb\x01\x02\r\n", b"a\n\rb\x01\x02\n"),
+        (Treatment.LF_BY_NAME, b"a\0b\r\n", b"a\0b\r\n"),
         (Treatment.KEEP, b"a\r\n", b"a\r\n"),
         (Treatment.LF_IF_TEXT, b"a\r\n", b"a\n"),
         (Treatment.LF_IF_TEXT, b"a\0\r\n", b"a\0\r\n"),
@@ -129,6 +134,24 @@ def test_a_long_file_of_no_known_kind_stays_and_is_not_held(monkeypatch: pytest.
     assert read == [0]
     assert b"".join(stream) == b"line\r\n" * 2
     assert b"".join(applied(Treatment.LF, 18, chunks(3))) == b"line\n" * 3
+    # of one that is text by its name only the beginning is held
+    read.clear()
+    stream = applied(Treatment.LF_BY_NAME, 30, chunks(5))
+    assert next(stream) == b"line"
+    assert read == [0, 1]
+    assert b"".join(stream) == b"\n" + b"line\n" * 4
+
+
+@pytest.mark.parametrize("at", range(14))
+def test_a_zero_byte_counts_where_a_file_is_judged(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(endings, "LONGEST_JUDGED", 8)
+    content = bytearray(b"a\r\nb\r\nc\r\nd\r\n??")
+    content[at] = 0
+    for size in (1, 3, 14):
+        chunks = [bytes(content[start : start + size]) for start in range(0, 14, size)]
+        after = b"".join(applied(Treatment.LF_BY_NAME, 14, chunks))
+        assert after == (content if at < 8 else apply(Treatment.LF, bytes(content)))
+        assert apply(Treatment.LF_BY_NAME, after) == after
 
 
 #: Bytes in the proportions at which the judgement turns.

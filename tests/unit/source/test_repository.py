@@ -118,6 +118,13 @@ def test_a_repository_of_another_user(repo: Repo) -> None:
     assert "a.py" in shipped(repo.look())
 
 
+def test_a_bare_one_where_git_takes_none_that_is_not_named(repo: Repo, home: Path) -> None:
+    repo.commit(FILES)
+    bare = repo.bare()
+    (home / ".gitconfig").write_text("[safe]\nbareRepository = explicit\n")
+    assert shipped(look(Request(bare)))["a.py"] == b"a\n"
+
+
 def test_replaced_objects_and_filters_have_no_say(repo: Repo, home: Path) -> None:
     first = repo.commit({".gitattributes": b"* filter=up\n", "a": b"a\n"})
     second = repo.commit({"a": b"b\n"})
@@ -206,6 +213,38 @@ def test_a_commit_that_is_signed_and_has_an_odd_author() -> None:
     assert (found.author, found.committed, found.subject) == ("A > B <a@b>", 7, "subject more")
 
 
+@pytest.mark.parametrize(
+    ("line", "author", "committed"),
+    [
+        (b"C <c@d> 7 -0100", "C <c@d>", 7),
+        (b"C c@d 7 +0100", "C c@d", 7),
+        (b"C <c@d> 7", "C <c@d>", 7),
+        (b"C 2 <c@d> -7  +0000 ", "C 2 <c@d>", -7),
+        (b"7 +0000", "", 7),
+    ],
+)
+def test_a_commit_that_another_program_has_made(line: bytes, author: str, committed: int) -> None:
+    found = commit("c" * 40, b"tree x\nauthor " + line + b"\ncommitter " + line + b"\n\nsubject\n")
+    assert (found.author, found.committed) == (author, committed)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"tree x\n\n", b"tree x\ncommitter C <c@d>\n\n", b"committer C <c@d> 7 +0000\n\n"]
+)
+def test_a_commit_that_is_damaged(raw: bytes) -> None:
+    with fails("object-missing") as failed:
+        commit("c" * 40, raw)
+    assert "commit cccccccccccc is damaged" in failed.value.message
+
+
+def test_a_commit_without_an_address_is_shipped(repo: Repo) -> None:
+    repo.commit({"a": b""})
+    raw = repo.git("cat-file", "commit", "HEAD").replace(b"<lilei@example.com>", b"lilei@example.com")
+    oid = repo.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=raw).strip().decode()
+    about = repo.look(oid).release.about
+    assert (about["author"], about["commit"]) == ("Li Lei lilei@example.com", oid)
+
+
 def test_what_git_says_of_objects() -> None:
     out = b"a b missing\n" + b"c" * 40 + b" commit 3\nx\ny\n" + b"abc ambiguous\n"
     assert list(objects(out)) == [None, ("c" * 40, "commit", b"x\ny"), None]
@@ -214,6 +253,8 @@ def test_what_git_says_of_objects() -> None:
 def test_what_git_says_of_a_status() -> None:
     ids = "1" * 40
     lines = [
+        "# branch.oid (initial)",
+        "# stash 1",
         f"1 .M N... 100644 100644 100644 {ids} {ids} a b",
         f"1 .M SCM. 160000 160000 160000 {ids} {ids} m",
         f"1 .M S..U 160000 160000 160000 {ids} {ids} n",

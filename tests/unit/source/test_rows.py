@@ -109,6 +109,13 @@ BINARY = {
     "no-extension": b"zero\0byte\r\n",
     "lone": b"a\r\nlone\rcr\r\n",
     "escapes": b"\x01\x02\x03\r\n" * 9,
+    "shard.1": b"\x89BIN\r\n\x00\x01\r\n",
+    "x.in": b"IN\r\n\0\r\n",
+    "fixture.r": b"RDX3\nX\r\n\0\0\0\3\r\n",
+    "a.i": b"\r\n\0",
+    "core.lock": b"\0\r\n",
+    "dump.po": b"\xde\x12\x04\x95\r\n\0\r\n",
+    "old.reg": "a\r\nb\r\n".encode("utf-16-le"),
     "declared.txt": b"a\r\nb\r\n",
     "declared.py": b"a\r\nb\r\n",
     "wide.txt": "a\r\nb\r\n".encode("utf-16"),
@@ -118,6 +125,8 @@ TEXT = {
     "mixed.txt": (MIXED, b"aaa\nbbb\r\r\nccc\nlone\rcr"),
     "end.sh": (b"#!/bin/sh\r\necho\r", b"#!/bin/sh\necho\r"),
     "plain": (b"one\r\ntwo\r\n", b"one\ntwo\n"),
+    "manual.1": (b".TH x 1\r\n", b".TH x 1\n"),
+    "poetry.lock": (b"# one\r\n", b"# one\n"),
 }
 
 

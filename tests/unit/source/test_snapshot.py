@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -263,3 +264,70 @@ def test_what_is_wrong_with_the_commit_does_not_matter_once_it_is_mended(repo: R
     with fails("dirty-tree"):
         repo.look()
     assert shipped(repo.look(dirty=True)) == {"a": b"1"}
+
+
+def test_settings_that_have_git_say_more_have_no_say(dirty: Repo, home: Path) -> None:
+    names = ("a.py", "b.py", "gone.py")
+    dirty.git("stash", "--include-untracked")
+    (home / ".gitconfig").write_text(
+        "[status]\nshowStash = true\nbranch = true\naheadBehind = true\nshort = true\n"
+        "submoduleSummary = true\nrelativePaths = false\n"
+        "[color]\nui = always\n[column]\nui = always\n[core]\nquotePath = true\n"
+    )
+    assert shipped(dirty.look())["a.py"] == b"a = 1\n"
+    dirty.git("stash", "apply", "-q")
+    with fails("dirty-tree") as failed:
+        dirty.look()
+    assert "3 modified, 1 untracked" in failed.value.message
+    assert all(repr(name) in failed.value.message for name in names)
+    assert shipped(dirty.look(dirty=True))["b.py"] == b"b = 2\n"
+
+
+def test_a_program_that_watches_files_is_not_believed(repo: Repo, tmp_path: Path) -> None:
+    repo.commit({"a.py": b"a = 1\n"})
+    watching = tmp_path / "nothing-has-changed"
+    watching.write_text("#!/bin/sh\nprintf 'token\\0'\n")
+    watching.chmod(0o755)
+    repo.git("config", "core.fsmonitor", str(watching))
+    repo.git("update-index", "--fsmonitor")
+    repo.git("status")
+    repo.write({"a.py": b"a = 2\n"})
+    assert repo.git("status", "--porcelain") == b""
+    with fails("dirty-tree"):
+        repo.look()
+    assert shipped(repo.look(dirty=True))["a.py"] == b"a = 2\n"
+
+
+OLD_GIT = """#!/bin/sh
+for word; do
+    [ "$word" != --sparse ] || exit 129
+done
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("cone", ["--cone", "--no-cone"])
+def test_what_lies_outside_of_a_sparse_checkout_is_shipped(repo: Repo, cone: str) -> None:
+    repo.commit({"in/a": b"a", "out/b": b"b", "out/c": b"c"})
+    repo.git("sparse-checkout", "set", cone, "in")
+    assert not (repo.folder / "out").exists()
+    assert shipped(repo.look(dirty=True)) == {"in/a": b"a", "out/b": b"b", "out/c": b"c"}
+    repo.write({"out/b": b"changed", "out/new": b"new"})
+    with fails("dirty-tree"):
+        repo.look()
+    wanted = {"in/a": b"a", "out/b": b"changed", "out/c": b"c", "out/new": b"new"}
+    assert shipped(repo.look(dirty=True)) == wanted
+    # git adds such a one without a word, and leaves it as it was
+    (repo.folder / "out/new").unlink()
+    assert shipped(repo.look(dirty=True))["out/b"] == b"changed"
+
+
+def test_a_git_that_knows_of_no_such_option(
+    dirty: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text(OLD_GIT.replace("{git}", str(real)))
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert shipped(dirty.look(dirty=True))["b.py"] == b"b = 2\n"

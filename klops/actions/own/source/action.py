@@ -94,7 +94,7 @@ def _steps(view: View, tree: Tree, now: Standing, name: str, why: str, *, noted:
     listed = view.check and now.sound(source)
     activate = ActivateRelease(settings, name, now.current, why, send.files(there or ()) if listed else None)
     if name != source:
-        build = installs or not (view.check and now.sound(name))
+        build = installs or not (view.check and now.built(name))
         built = (BuildRelease(settings, source, name),) if build else ()
         return (*(() if listed else (send,)), *built, activate)
     return (activate,) if listed else (replace(send, then=activate, noted=noted),)

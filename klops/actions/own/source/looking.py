@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from klops.source.here import place
+
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
     from klops.remote.base import Reply
@@ -45,7 +47,7 @@ def tree_look(settings: Settings, ref: str | None, dirty: bool | None) -> TreeLo
     if source.repo is None:
         return None
     ref, dirty = source.ref if ref is None else ref, source.dirty if dirty is None else dirty
-    return TreeLook(Path(source.repo).expanduser().absolute(), ref, dirty)
+    return TreeLook(place(Path(source.repo)), ref, dirty)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Standing:
     def sound(self, name: str) -> bool:
         """Whether a release is there, and not known to be damaged."""
         return name in self.names and not (name == self.current and self.damage)
+
+    def built(self, name: str) -> bool:
+        """Whether a build of that name is there, or the same of another commit, which is then copied."""
+        made_of = name.partition("-")[2]
+        return any(one.partition("-")[2] == made_of and self.sound(one) for one in self.names)
 
     def lacks(self, name: str) -> str:
         """Why that release isn't what runs here; "" when it is, undamaged and where it is to be."""

@@ -16,10 +16,10 @@ import pytest
 from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.generations import verb as generations
-from klops.agent.releases import activate, files, known, look, targets
+from klops.agent.releases import activate, files, known, locating, look, targets
 from klops.agent.releases.standin import StandIn
 
-from .world import File, World, in_own_mounts, install, package, writable
+from .world import File, World, in_own_mounts, install, package, release_of, tidy, writable
 
 PACKAGE = {"package": "pkg"}
 
@@ -189,6 +189,18 @@ def test_a_package_below_another_and_one_without_init(world: World, site: Path) 
     assert imported("import space.mod; print(space.mod.__file__)") == str(site / "space/mod.py")
 
 
+def test_one_without_init_below_another(world: World, site: Path) -> None:
+    """Such a package asks for the path of what it is in, which is not imported."""
+    install(site, "installed", "top")
+    tree = {"lib/ops/mod.py": File(b""), "lib/ops/in/mod.py": File(b"")}
+    wanted = [{"package": "top.ops", "path": "lib/ops"}, {"package": "top.ops.in", "path": "lib/ops/in"}]
+    told = world.activate(world.send(tree)["name"], targets=wanted[:1])
+    assert [one["ok"] for one in told["imports"]] == [True]
+    assert imported("import top.ops.mod; print(top.ops.mod.__file__)") == str(site / "top/ops/mod.py")
+    found = locating.ask([one["package"] for one in (*wanted, *wanted)], [])["found"]
+    assert found == {"top.ops": str(site / "top/ops"), "top.ops.in": str(site / "top/ops/in")}
+
+
 def test_one_that_python_does_not_find_is_an_error(world: World, site: Path) -> None:
     name = world.send({"pkg/data.txt": File(b""), "pkg/__init__.py": File(b"")})["name"]
     with pytest.raises(VerbError) as caught:
@@ -214,6 +226,19 @@ def test_what_the_image_prints_at_start_is_no_answer(world: World, site: Path) -
     assert world.activate(world.send(package("first"))["name"], targets=[PACKAGE])["imports"][0]["ok"]
 
 
+def test_nor_is_what_it_prints_at_its_end(world: World, site: Path) -> None:
+    (site / "noise.pth").write_text("import atexit; atexit.register(print, 'bye')\n")
+    assert world.activate(world.send(package("first"))["name"], targets=[PACKAGE])["imports"][0]["ok"]
+
+
+def test_a_python_that_says_something_else_has_not_answered(world: World, site: Path) -> None:
+    name = world.send(package("first"))["name"]
+    (site / "ends.pth").write_text("import os; os.write(1, b'good bye\\n'); os._exit(0)\n")
+    with pytest.raises(VerbError, match="said 'good bye' last") as caught:
+        world.activate(name, targets=[PACKAGE])
+    assert caught.value.code == "no-answer"
+
+
 def test_the_verb_tells_what_is_there_and_what_is_imported(world: World, site: Path) -> None:
     empty = look.look(world.places, verify=True, wanted=None)
     assert empty == {
@@ -233,8 +258,8 @@ def test_the_verb_tells_what_is_there_and_what_is_imported(world: World, site: P
     told = look.look(world.places, verify=True, wanted=targets.read(wanted))
     assert told["current"] == first
     assert [(one["name"], one["built"], one["bytes"]) for one in told["releases"]] == [
-        (second, False, len("which = 'second'\nsame = 1\n")),
         (first, False, len("which = 'first'\nsame = 1\n")),
+        (second, False, len("which = 'second'\nsame = 1\n")),
     ]
     assert len(told["incoming"]) == 1
     assert [one["ok"] for one in (*told["targets"], *told["imports"])] == [True] * 3
@@ -475,6 +500,42 @@ def test_old_ones_go_but_not_those_that_are_used(world: World) -> None:
     assert set(told["pruned"]) == {names[1], names[5], names[7]}
     assert set(known.whole(world.places)) == {names[0], names[6]}
     assert world.litter() == []
+
+
+def test_those_that_never_ran_take_no_place_of_those_that_did(world: World) -> None:
+    """Each comes later than these, and fails to become the current one."""
+    ran = [world.sync(plain(number), keep=2) for number in range(3)]
+    for number in range(10, 13):
+        tree = plain(number)
+        nowhere = {"name": release_of(tree).name, "targets": [{"package": "no", "path": "no"}]}
+        with pytest.raises(VerbError, match="has no folder no"):
+            world.send(tree, request=nowhere)
+        assert world.current == ran[2]
+    assert len(known.whole(world.places)) == 6
+    # one of them that does at last is like any other
+    last = world.sync(plain(10), keep=2)
+    assert known.whole(world.places) == [last, ran[2], ran[1]]
+
+
+def test_one_that_is_laid_down_anew_keeps_its_place(world: World) -> None:
+    ran = [world.sync(plain(number), keep=9) for number in range(3)]
+    for name, number in ((ran[0], 0), (ran[2], 2)):
+        writable(world.path(name) / "number")
+        (world.path(name) / "number").write_text("by hand")
+        assert not world.send(plain(number))["whole"]
+    assert known.whole(world.places) == ran[::-1]
+    # the one that runs was lost as a whole, and is used as soon as it is there again
+    tidy(world.path(ran[2]))
+    world.send(plain(2), request={"name": ran[2]})
+    assert known.whole(world.places) == ran[::-1]
+
+
+def test_what_a_way_back_led_to_was_used_last(world: World) -> None:
+    good, failing = world.sync(plain(0), keep=1), world.sync(plain(1), keep=1)
+    activate.go_back(world.places, good, [])
+    last = world.sync(plain(2), keep=1)
+    assert known.whole(world.places) == [last, good]
+    assert failing not in known.whole(world.places)
 
 
 def test_the_one_of_the_last_good_generation_stays(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from klops.agent import running
+from klops.agent import running, store
 from klops.agent.errors import VerbError
+from klops.agent.generations import standing
 from klops.agent.processes import procs, subreaper
-from klops.agent.releases import building, known, log, look
+from klops.agent.releases import building, files, known, log, look
 from klops.agent.releases.stream import Gone
 
 from .world import File, Link, World, install, on_disk, package, writable
@@ -318,6 +320,21 @@ def test_a_build_that_fails_has_installed_nothing(world: World, build: Build, si
     assert noted["distributions"]["pkg-x"]["version"] == "1"
 
 
+def test_a_patch_that_a_build_installs_over_is_no_longer_there(
+    world: World, build: Build, site: Path
+) -> None:
+    build(Wheel(site).put(), installs=["pkg.x"])
+    (site / "pkg/same.py").chmod(0o644)
+    (site / "pkg/same.py").write_text("same = 'patched'\n")
+    entry = {"pristine": "a", "patched": files.sha256(os.fsencode(site / "pkg/same.py")), "patch": "c"}
+    where = {"distribution": "pkg-x", "version": "1", "path": str(site / "pkg/same.py")}
+    notes = {"pkg/same.py": {**entry, **where}}
+    store.write_json(str(world.root / "patches.json"), {"patches": notes, "before": []})
+    assert standing.now(str(world.root))["patches"] == {"pkg/same.py": entry}
+    build(Wheel(site).put("2"), installs=["pkg.x"], name=build.base + "-b76543210")
+    assert standing.now(str(world.root))["patches"] == {}
+
+
 def test_what_is_no_file_makes_no_release(build: Build, world: World) -> None:
     with pytest.raises(VerbError, match="left pipe, which is no file"):
         build("mkfifo pipe")
@@ -385,3 +402,61 @@ def test_what_a_build_was_made_from_takes_no_other_ones_place(world: World) -> N
         world.activate(asked.name, keep=2)
     # two that one can go back to, and what the next build of the current one shares
     assert set(known.whole(world.places)) == {*names[3::2], names[6]}
+
+
+def test_what_failing_builds_were_made_from_takes_no_other_ones_place(world: World) -> None:
+    built = []
+    for number in range(7):
+        base = str(world.send(package(str(number)))["name"])
+        one = Build(world, base)
+        if number in (3, 4, 5):
+            with pytest.raises(VerbError, match="exit 1"):
+                one("exit 1")
+            continue
+        one("true")
+        world.activate(one.name, keep=2)
+        built.append(one.name)
+    assert set(known.whole(world.places)) == {*built[1:], base}
+
+
+def test_what_a_build_was_made_from_counts_where_it_ran_itself(world: World, build: Build) -> None:
+    """There were no commands yet when it did."""
+    build("true")
+    world.activate(build.name, keep=2)
+    other = world.sync(package("other"), keep=2)
+    assert known.whole(world.places) == [other, build.name, build.base]
+
+
+def test_another_commit_of_the_same_content_is_not_built_again(world: World, build: Build) -> None:
+    build("echo built > pkg/made; chmod +x pkg/made; mkdir -p out/empty; ln -s tool link")
+    base = str(world.send(TREE, commit="beefed" * 4)["name"])
+    again = Build(world, base)
+
+    told = again("echo it is built again; exit 1")
+
+    assert (told["name"], told["cached"]) == (again.name, True)
+    assert "it is built again" not in "".join(again.lines)
+    assert build.name in again.lines[0]
+    made = known.load(world.places, again.name)
+    assert made.digest == known.load(world.places, build.name).digest
+    assert (made.about["commit"], made.about["built_from"]) == ("beefed" * 4, base)
+    assert on_disk(world.path(again.name)) == on_disk(world.path(build.name))
+    assert (world.path(again.name) / "out/empty").is_dir()
+    assert (world.damage(again.name), world.litter()) == ([], [])
+    # what is written to one of them is no change of the other
+    writable(world.path(again.name) / "pkg/made")
+    (world.path(again.name) / "pkg/made").write_text("by hand")
+    assert world.damage(build.name) == []
+    # and none that is damaged is taken for another
+    writable(world.path(build.name) / "tool")
+    (world.path(build.name) / "tool").unlink()
+    with pytest.raises(VerbError, match="exit 1"):
+        again("exit 1")
+
+
+@pytest.mark.parametrize("tail", ["-b76543210", "-000000000000-b01234567"])
+def test_what_was_built_otherwise_is_built(world: World, build: Build, tail: str) -> None:
+    build("true")
+    other = Build(world, str(world.send(TREE, commit="beefed" * 4)["name"]))
+    other.name = other.base + tail if tail.startswith("-b") else other.base.partition("-")[0] + tail
+    assert not other("true")["cached"]
