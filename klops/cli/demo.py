@@ -33,7 +33,14 @@ def demo(
         list[str] | None,
         typer.Option(metavar="SPEC", help="A fault, such as card=1:dead or vllm=no-ready; repeatable."),
     ] = None,
-    vllm: Annotated[str, typer.Option(metavar="standin|real", help="What serves.")] = "standin",
+    vllm: Annotated[
+        str,
+        typer.Option(
+            metavar="standin|real",
+            help="What serves. real: a vLLM on the CPU, the program $KLOPS_VLLM_BIN with the model in the "
+            "folder $KLOPS_VLLM_MODEL.",
+        ),
+    ] = "standin",
 ) -> None:
     """Make a rehearsal host on this machine, tell the whole story on it, and clean up."""
     from klops.errors import UsageError

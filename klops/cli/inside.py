@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klops.cli.options import Common, HostArgument, host_command_without
+from klops.cli.options import Common, HostArgument, PatternArgument, host_command_without
 
 if TYPE_CHECKING:
     from klops.cli.session import Session
@@ -23,7 +23,7 @@ OnHostOption = Annotated[bool, typer.Option("--host", help="On the host itself, 
 
 @host_command_without("diff", "yes")
 def execute(
-    host: HostArgument,
+    host: PatternArgument,
     command: Annotated[
         list[str],
         typer.Argument(metavar="CMD", help="The command, after --; its arguments are passed as they are."),

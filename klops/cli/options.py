@@ -100,6 +100,16 @@ HostsArgument = Annotated[
 HostArgument = Annotated[
     str, typer.Argument(metavar="HOST", help="One host.", autocompletion=complete_hosts, show_default=False)
 ]
+#: Of a command that takes one word for its hosts, as more words follow that are none.
+PatternArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="HOST",
+        help="A host, a group or a pattern, such as 'host[01:08]'; with --tty one host.",
+        autocompletion=complete_hosts,
+        show_default=False,
+    ),
+]
 TagsOption = Annotated[
     list[str] | None,
     typer.Option("--tags", "-t", metavar="TAG,...", help="Only tasks with one of these tags."),

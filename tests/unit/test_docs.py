@@ -66,9 +66,9 @@ def test_every_command_line_can_be_parsed(line: str) -> None:
 
 #: what follows the name klops in messages where no command is meant
 PROSE = [
-    *("again", "and", "asks", "can", "did", "does", "doesn", "downloads", "gathers", "has", "in", "is"),
-    *("keeps", "knows", "launcher", "lists", "looks", "made", "make", "never", "on", "only", "open", "put"),
-    *("reads", "runs", "sends", "sets", "settings", "shows", "supervisor", "tells", "with", "would"),
+    *("again", "and", "asks", "can", "did", "does", "doesn", "downloads", "enter", "gathers", "has", "in"),
+    *("is", "keeps", "knows", "launcher", "lists", "looks", "made", "make", "never", "on", "only", "open"),
+    *("put", "reads", "runs", "sends", "sets", "settings", "shows", "supervisor", "tells", "with", "would"),
     *("writes",),
 ]
 
@@ -109,6 +109,26 @@ def test_every_command_that_a_message_names_is_there(name: str, options: str, af
     known = {option for parameter in command.params for option in parameter.opts}
     wanted = {word for word in options.split() if word.startswith("-") and word != "--"}
     assert wanted <= known
+
+
+def messages(language: str) -> list[str]:
+    """The first column of the table of messages at the end of the quick start."""
+    text = (ROOT / "docs" / language / "quickstart.md").read_text("utf-8")
+    table = re.split(r"^\| (?:message|信息) \| ", text, flags=re.MULTILINE)[1]
+    return re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_messages_of_the_quick_start_are_those_that_klops_prints(language: str) -> None:
+    told = messages(language)
+    assert len(told) > 15
+    assert told == messages("en")
+    printed = [text for source in sorted((ROOT / "klops").rglob("*.py")) for _, text in texts_of(source)]
+    for message in [one for cell in told for one in cell.split(", or ")]:
+        # what stands for a part that is filled in
+        parts = re.split(r"\.\.\.|\b(?:NAME|FILE|IMAGE|PYTHON)\b", message)
+        pattern = ".*".join(re.escape(part.strip()) for part in parts if part.strip())
+        assert any(re.search(pattern, text) for text in printed), message
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from klops import errors
 from klops.actions.catalog import catalog
 from klops.actions.control import meta
 from klops.actions.facts import hostfacts
 from klops.actions.files.ownership import REFUSED
+from klops.actions.own.findings import SEVERITY
 from klops.inventory.connection import VARIABLES
 from klops.playbook.load.foreign import INSTEAD
 from klops.playbook.load.keywords import TABLE, Keyword, Place, Verdict
@@ -260,6 +262,34 @@ def codes_of(source: Path) -> Iterator[str]:
                     yield from texts_in(part.value.elts[0])
 
 
+#: codes that say nothing of a host by themselves: their message does, or they are of a task or a command line
+ALONE = {
+    *("agent", "command-failed", "confirmation-needed", "declined", "error", "internal", "local-file"),
+    *("output-limit", "read-only", "source", "task-failed", "timeout", "unknown-service"),
+}
+
+
+def codes_told(text: str) -> set[str]:
+    """What stands in the first column of tables."""
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    return {code for cell in cells for code in re.findall("`([^`]+)`", cell)}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_error_of_a_host_is_told(language: str) -> None:
+    own = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    made = {kind.code for kind in own if issubclass(kind, errors.KlopsError)} | {*SEVERITY}
+    for folder in ("actions/own", "cli", "remote"):
+        for file in sorted((ROOT / "klops" / folder).rglob("*.py")):
+            made.update(codes_of(file))
+    made -= {"", "code"}
+    assert {"host-key", "port-taken", "service-timeout", "container-not-running"} <= made
+    assert made >= ALONE
+    told = codes_told((DOCS / language / "problems.md").read_text("utf-8"))
+    assert made - told - ALONE == set()
+    assert told & ALONE == set()
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_error_of_source_packages_and_rollback_is_told(language: str) -> None:
     files = [file for name in RAISING for file in sorted((ROOT / name).rglob("*.py")) or [ROOT / name]]
@@ -272,14 +302,7 @@ def test_each_error_of_source_packages_and_rollback_is_told(language: str) -> No
     }
     before, _, after = text.partition(f"{heading[language]}\n")
     section = after.partition("\n## ")[0]
-    told, known = (
-        {
-            code
-            for cell in re.findall(r"^\| ([^|]+) \|", part, re.MULTILINE)
-            for code in re.findall("`([^`]+)`", cell)
-        }
-        for part in (section, before)
-    )
+    told, known = codes_told(section), codes_told(before)
     # some are told with those of containers and cards
     assert made - told - known == set()
     written = {text for file in files for text in texts_in(ast.parse(file.read_text("utf-8")))}
