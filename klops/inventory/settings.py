@@ -1,7 +1,8 @@
 """The typed settings of a host: everything under the variable ``klops``.
 
 All models are frozen and refuse unknown keys. Durations are seconds, sizes are docker's text. A quoted whole
-number counts as a whole number as long as it is decimal digits; text is kept exactly as written.
+number counts as a whole number as long as it is decimal digits; text is kept exactly as written. All sections
+stand in one file, as in the documents: who looks for a setting finds it here.
 """
 
 from __future__ import annotations
