@@ -46,8 +46,15 @@ def origins(places: Places, own: str, lacking: Callable[[], Set[str]]) -> Iterat
             yield from _read(
                 folder + "/manifest", lacking(), os.fsencode(tree_of(folder)), os.fsencode(links_of(folder))
             )
+    copied = []
     for other in known.whole(places):
-        yield from _read(places.manifest(other), lacking(), os.fsencode(places.tree(other)))
+        for origin in _read(places.manifest(other), lacking(), os.fsencode(places.tree(other))):
+            if origin.shared:
+                yield origin
+            else:
+                copied.append(origin)
+    # what a build has written to costs room for each file: what it was made from comes before it
+    yield from copied
 
 
 def tree_of(folder: str) -> str:

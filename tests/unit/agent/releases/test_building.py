@@ -427,6 +427,13 @@ def test_what_a_build_was_made_from_counts_where_it_ran_itself(world: World, bui
     assert known.whole(world.places) == [other, build.name, build.base]
 
 
+def test_the_next_one_shares_files_with_what_the_last_build_was_made_from(world: World, build: Build) -> None:
+    build("true")
+    world.activate(build.name, keep=2)
+    shared = world.send({**TREE, "new": File(b"new")})["linked"]
+    assert shared == sum(isinstance(one, File) for one in TREE.values())
+
+
 def test_another_commit_of_the_same_content_is_not_built_again(world: World, build: Build) -> None:
     build("echo built > pkg/made; chmod +x pkg/made; mkdir -p out/empty; ln -s tool link")
     base = str(world.send(TREE, commit="beefed" * 4)["name"])
