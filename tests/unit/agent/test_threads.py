@@ -151,7 +151,7 @@ def test_the_map_is_not_read_while_any_of_its_threads_waits_in_the_kernel(tmp_pa
     with holder(tmp_path, "mapped", first) as one:
         one.wait()
         if first == "waits":
-            assert one.seen.state == "S"
+            until(lambda: one.seen.state == "S", what="its first thread waits")
         watched = devices.nodes(one.folder)
         assert not openfiles.readable(one.seen)
         assert devices.holders([one.seen], watched) == ({}, [])
