@@ -1,9 +1,9 @@
-"""Where klops keeps what is its own in the folders of the user who runs it."""
+"""Folders of the users of this machine: where klops keeps what is its own, and ``~`` in names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 
 def base(
@@ -19,3 +19,16 @@ def base(
     found = kind(env.get(named, ""))
     # by the rules of XDG a relative one is none
     return found if found.is_absolute() else kind(home()) / usual
+
+
+def expanded(name: str) -> Path:
+    """A name of a file, with the home for ``~`` or ``~user`` before it.
+
+    That of a user whom this machine doesn't have stays as it is, as in a shell: whoever looks there is told
+    that there is nothing.
+    """
+    given = Path(name)
+    try:
+        return given.expanduser()
+    except RuntimeError:
+        return given

@@ -11,12 +11,12 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from klops.errors import UsageError
 from klops.inventory.implicit import implicit
 from klops.inventory.model import Graph
 from klops.inventory.ranges import expand
+from klops.userfolders import expanded
 from klops.yamlsource import nearest
 
 _SUBSCRIPT = re.compile(r"(?P<name>.+)\[(?:(?P<at>-?[0-9]+)|(?P<first>[0-9]+):(?P<last>[0-9]*))\]")
@@ -74,7 +74,7 @@ def _comma_list(pattern: str) -> list[str]:
 
 
 def _lines(name: str) -> list[str]:
-    path = Path(name).expanduser()
+    path = expanded(name)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

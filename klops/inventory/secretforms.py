@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from klops.errors import UsageError
 from klops.inventory.scalars import name, refuse
 from klops.secret import Secret
+from klops.userfolders import expanded
 from klops.yamlsource import ScalarNode
 
 #: Seconds a command may take to print its secret; it may ask its user for a pass phrase.
@@ -113,7 +114,7 @@ def beside(value: Any) -> str:
 
 def _beside(given: Any) -> Path:
     """``~`` is the user's home; a relative path starts at the file in which it is written."""
-    found = Path(name(given)).expanduser()
+    found = expanded(name(given))
     if isinstance(given, ScalarNode) and not found.is_absolute():
         found = Path(given.location.file).parent / found
     return found

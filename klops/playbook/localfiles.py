@@ -7,6 +7,7 @@ from pathlib import Path
 
 from klops.errors import TaskFailed
 from klops.playbook.shipped import folders as shipped_folders
+from klops.userfolders import expanded
 from klops.yamlsource import nearest
 
 
@@ -45,7 +46,7 @@ def missing(files: Sequence[Path], kind: str, path: str) -> TaskFailed:
 
 def places(files: Sequence[Path], kind: str, path: str) -> list[Path]:
     """Where a file may be, in the order in which it is looked for; an absolute path is the only place."""
-    given = Path(path).expanduser()
+    given = expanded(path)
     if given.is_absolute():
         return [given]
     found: list[Path] = []

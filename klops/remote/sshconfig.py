@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from klops.errors import UsageError
 from klops.remote import whoami
 from klops.remote.hostkeys import host_name
+from klops.userfolders import expanded
 
 if TYPE_CHECKING:
     from paramiko import SSHConfig
@@ -109,7 +110,7 @@ def expand_includes(text: str, folder: Path, depth: int = 0) -> str:
         words = line.strip().replace("=", " ", 1).split(None, 1)
         if len(words) == 2 and words[0].lower() == "include" and depth < INCLUDE_DEPTH:
             for pattern in shlex.split(words[1]):
-                full = Path(pattern).expanduser()
+                full = expanded(pattern)
                 # an absolute pattern wins over the folder it is joined to
                 whole = folder / full
                 for file in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
@@ -127,10 +128,10 @@ def load_config(file: str | None = None) -> SSHConfig:
         places = [] if file.lower() == "none" else [(file, "~/.ssh")]
     texts = []
     for name, folder in places:
-        path = Path(name).expanduser()
+        path = expanded(name)
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            texts.append(expand_includes(text, Path(folder).expanduser()))
+            texts.append(expand_includes(text, expanded(folder)))
     # a file's last Host or Match block must not swallow the head of the next file
     return _parsed("\nHost *\n".join(texts))
 
@@ -192,14 +193,14 @@ def _target(
     address = get("hostname", alias).replace("%h", alias)
     number = get("port", "22")
     if port is None:
-        if not number.isdigit():
+        if not number.isdecimal():
             raise UsageError(f"{name}: {number!r} is not a port")
         port = int(number)
-    required = str(Path(key).expanduser()) if key else ""
+    required = str(expanded(key)) if key else ""
     listed = [*args.get("identityfile", []), *found.get("identityfile", [])]
     keys = [required] if required else []
     for file in listed:
-        path = Path(file).expanduser()
+        path = expanded(file)
         # as ssh does: a configured key that isn't there is no mistake
         if path.is_file() and str(path) not in keys:
             keys.append(str(path))
@@ -224,9 +225,7 @@ def _target(
 
 
 def _files(text: str) -> tuple[str, ...]:
-    return tuple(
-        str(Path(f).expanduser()) for f in shlex.split(text) if f.lower() not in ("none", "/dev/null")
-    )
+    return tuple(str(expanded(f)) for f in shlex.split(text) if f.lower() not in ("none", "/dev/null"))
 
 
 def _jump(
@@ -272,7 +271,7 @@ def _split_hop(hop: str) -> tuple[str | None, int | None, str]:
         port = port.removeprefix(":")
     elif rest.count(":") == 1:
         host, _, port = rest.partition(":")
-    if not host or (port and not port.isdigit()):
+    if not host or (port and not port.isdecimal()):
         raise UsageError(f"ProxyJump: {hop!r} is not [user@]host[:port]")
     return (user if at else None), (int(port) if port else None), host
 

@@ -63,19 +63,22 @@ def reap() -> None:
         print(f"  {'':20} {'wall s':>8} {'cpu s':>8} {'MiB':>6} {'runs':>5}")
         for view, more in (("container view", []), ("host view", ["--host"])):
             argv = [
-                sys.executable,
-                "-I",
-                "-S",
-                f"{root}/agent/current",
+                *_agent(root),
                 "reap",
                 "--root",
                 str(root),
                 "--check",
+                "--device-dir",
+                f"{root}/dev",
+                *more,
             ]
-            argv += ["--device-dir", f"{root}/dev", *more]
             runs = [_once(argv) for _ in range(RUNS)]
             wall, cpu, size = (statistics.median(column) for column in zip(*runs, strict=True))
             print(f"  {view:20} {wall:8.3f} {cpu:8.3f} {size:6.1f} {RUNS:5}")
+
+
+def _agent(root: Path) -> list[str]:
+    return [sys.executable, "-I", "-S", f"{root}/agent/current"]
 
 
 def _once(argv: list[str]) -> tuple[float, float, float]:
@@ -90,12 +93,13 @@ def _once(argv: list[str]) -> tuple[float, float, float]:
 
 @contextmanager
 def _root() -> Iterator[Path]:
-    """A root with the agent on it, and a folder of card nodes."""
+    """A root with the agent on it as klops installs it, compiled, and a folder of card nodes."""
     with tempfile.TemporaryDirectory(prefix="klops-bench-") as folder:
         root, package = Path(folder), agentpackage.build()
         (root / "agent").mkdir()
         (root / "agent" / f"{package.digest}.pyz").write_bytes(package.data)
         (root / "agent" / "current").symlink_to(f"{package.digest}.pyz")
+        subprocess.run([*_agent(root), "compile", "--root", str(root)], check=True)
         (root / "dev").mkdir()
         try:
             cards.make_nodes(root / "dev", cards.claim(root), {})

@@ -77,7 +77,7 @@ def _processors(text: str, nproc: str, architecture: str) -> dict[str, Any]:
     found["processor_cores"] = cores
     found["processor_threads_per_core"] = round(siblings / cores)
     found["processor_vcpus"] = found["processor_count"] * cores * found["processor_threads_per_core"]
-    found["processor_nproc"] = int(nproc) if nproc.isdigit() else numbers
+    found["processor_nproc"] = int(nproc) if nproc.isdecimal() else numbers
     return found
 
 

@@ -108,7 +108,7 @@ def _user(said: Mapping[str, str]) -> dict[str, Any]:
 
 def _time(said: str) -> dict[str, str]:
     epoch, local, offset, zone = (said.split() + [""] * 4)[:4]
-    if not epoch.isdigit():
+    if not epoch.isdecimal():
         return {}
     here = datetime.strptime(local, "%Y-%m-%dT%H:%M:%S")  # noqa: DTZ007 - the host's own clock, as it shows it
     utc = datetime.fromtimestamp(int(epoch), timezone.utc)

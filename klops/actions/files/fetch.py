@@ -27,6 +27,7 @@ from klops.actions.files.slurp import unreadable
 from klops.commands.listing import parse
 from klops.errors import CommandFailed, TaskFailed
 from klops.remote.filereads import ChecksumRead
+from klops.userfolders import expanded
 
 #: Bytes of the largest file that is fetched.
 FETCH_LIMIT = 16 * 1024**3
@@ -174,7 +175,13 @@ def destination(params: FetchParams, src: str, view: View) -> Path:
 
     Raises :class:`TaskFailed` for a name that would lead out of ``dest``.
     """
-    base = Path(params.dest).expanduser()
+    base = expanded(params.dest)
+    if str(base).startswith("~"):
+        raise TaskFailed(
+            f"dest {params.dest} is in the home of a user whom this machine doesn't have",
+            hint="correct the name of the user",
+            code="local-file",
+        )
     if not base.is_absolute():
         base = Path(str(view.variables.get("playbook_dir", "."))).resolve() / base
     if not params.flat:

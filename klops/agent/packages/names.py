@@ -43,7 +43,7 @@ def canonical(version: str) -> str:
         made += f".dev{int(part['dev_number'] or 0)}"
     if part["local"]:
         local = re.split(r"[-_.]", part["local"])
-        made += "+" + ".".join(str(int(one)) if one.isdigit() else one for one in local)
+        made += "+" + ".".join(str(int(one)) if one.isdecimal() else one for one in local)
     return made
 
 

@@ -184,7 +184,7 @@ class HostLock:
         try:
             found = os.readlink(self._guard)
             there, _, since = found.rpartition(".")
-            if there == boot and since.isdigit() and int(since) <= now <= int(since) + GUARDED:
+            if there == boot and since.isdecimal() and int(since) <= now <= int(since) + GUARDED:
                 return False
             if not self._put_away(found):
                 return False

@@ -303,6 +303,6 @@ def _first(seen: Seen) -> str:
 
 def _named(text: str) -> tuple[int, int]:
     pid, _, start = text.partition(":")
-    if not pid.isdigit() or not start.isdigit():
+    if not pid.isdecimal() or not start.isdecimal():
         raise VerbError("usage", f"--include takes PID:START, not {text!r}")
     return int(pid), int(start)

@@ -307,9 +307,7 @@ def _xccl(options: Options, package: str) -> int:
 
     while_stdin = "--while-stdin" in options.flags
     text = reader.line() if while_stdin else sys.stdin.read()
-
-    shared = "--shared-ipc" in options.flags
-    heard = verb.xccl(options.root, package, text, _tell, reader.watch(while_stdin), shared_ipc=shared)
+    heard = verb.xccl(options.root, package, text, _tell, reader.watch(while_stdin))
     return 0 if heard else _NOBODY_WAITS
 
 

@@ -24,12 +24,10 @@ from klops.agent.xccl.work import Emit, Gone, Work
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-def xccl(
-    root: str, package: str, text: str, emit: Emit, gone: Callable[[float], bool], *, shared_ipc: bool = False
-) -> bool:
+def xccl(root: str, package: str, text: str, emit: Emit, gone: Callable[[float], bool]) -> bool:
     """Answer one request; False when nobody reads any more. Raises :class:`VerbError` and ``OSError``.
 
-    ``gone`` tells whether whoever asked is. ``shared_ipc``: others have the same shared memory.
+    ``gone`` tells whether whoever asked is.
     """
     begun = time.monotonic()
     try:
@@ -53,9 +51,7 @@ def xccl(
 
         try:
             with _cleaned(paths, audit):
-                work = Work(
-                    paths, package, request, audit, check, emit, present=present, shared_ipc=shared_ipc
-                )
+                work = Work(paths, package, request, audit, check, emit, present=present)
                 result = work.result(begun)
         except Gone:
             return False

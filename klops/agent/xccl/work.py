@@ -51,7 +51,6 @@ class Work:
         emit: Emit,
         *,
         present: Sequence[str],
-        shared_ipc: bool,
     ) -> None:
         """``present``: names of all card nodes that are here."""
         self._paths = paths
@@ -61,7 +60,6 @@ class Work:
         self._check = check
         self._emit = emit
         self._present = present
-        self._shared_ipc = shared_ipc
         self._notes: list[str] = []
         self._left: list[dict[str, Any]] = []
 
@@ -78,7 +76,7 @@ class Work:
         env = self._environment(end)
         setting = Setting(self._package, env, self._paths.ranks_folder, request.device_dir, request.backend)
         settling = Settling(request.smi, request.cards, self._audit, end, self._check)
-        leavings = Leavings(self._paths, self._audit, shared_ipc=self._shared_ipc)
+        leavings = Leavings(self._paths, self._audit)
         pool = Pool(setting, Lineage(self._paths.ranks), self._audit, leavings.note)
         runner = Runner(
             pool,

@@ -12,6 +12,7 @@ from klops.playbook.load.nodes import Mistakes, as_template, is_empty
 from klops.playbook.load.tasks import INCLUDE, Around, Registry, TaskLoader, short_name
 from klops.playbook.model import Block, Item, Task, tasks_of
 from klops.playbook.template.templar import is_template
+from klops.userfolders import expanded
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, load_file, nearest
 
 IMPORT = "import_tasks"
@@ -34,9 +35,9 @@ def load_tasks(path: Path, registry: Registry, include: Task) -> tuple[Item, ...
 
 def find_file(name: Path, around: Around) -> Path | None:
     """A file of tasks that is named somewhere: beside that file, then beside the play's."""
-    name = name.expanduser()
+    given = expanded(str(name))
     for file in around.files:
-        place = file.parent / name
+        place = file.parent / given
         if place.is_file():
             # as a person would write it: a/../b is b
             return Path(os.path.normpath(place))

@@ -25,6 +25,7 @@ from klops.playbook.load.playkeywords import of_play, patterns, vars_files
 from klops.playbook.load.tasks import Around, Registry, short_name
 from klops.playbook.model import Item, Play, Playbook, Task, tasks_of
 from klops.playbook.template.templar import is_template
+from klops.userfolders import expanded
 from klops.yamlsource import MappingNode, Node, ScalarNode, SequenceNode, load_file, nearest
 
 _IMPORT = "import_playbook"
@@ -103,7 +104,7 @@ class _Plays:
             hint = "write the name, and give the import a when"
             add(value.location, f"{key.text} takes no templates: it is read before anything is known", hint)
             return []
-        imported = file.parent / Path(name).expanduser()
+        imported = file.parent / expanded(name)
         if imported.resolve() in inner.chain:
             circle = [*inner.chain[inner.chain.index(imported.resolve()) :], imported.resolve()]
             names = " -> ".join(part.name for part in circle)

@@ -113,7 +113,7 @@ def objects(out: bytes) -> Iterator[tuple[str, str, bytes] | None]:
         end = out.index(b"\n", at)
         fields = out[at:end].decode("utf-8", "replace").rsplit(" ", 2)
         at = end + 1
-        if len(fields) < 3 or not fields[2].isdigit():
+        if len(fields) < 3 or not fields[2].isdecimal():
             yield None
             continue
         size = int(fields[2])

@@ -300,6 +300,13 @@ def test_fetch_flat(here: Carrier, host: Path) -> None:
         here.run("fetch", src=source, dest="into", flat=True)
 
 
+def test_fetch_to_the_home_of_nobody_makes_no_folder_of_that_name(here: Carrier, host: Path) -> None:
+    (host / "f").write_text("x")
+    with pytest.raises(TaskFailed, match="a user whom this machine doesn't have"):
+        here.run("fetch", src=f"{host}/f", dest="~no-such-user-here/x")
+    assert not list(here.files.iterdir())
+
+
 def test_fetch_needs_no_lock_of_the_host(here: Carrier, host: Path) -> None:
     (host / "f").write_text("x")
     (step,) = here.plan("fetch", src=str(host / "f"), dest="d").steps

@@ -330,6 +330,17 @@ def test_what_was_learned_of_other_cards_or_another_driver_is_no_measure(
     assert said in json.dumps(told)
 
 
+def test_nobody_is_told_to_learn_what_a_setting_would_keep_from_being_read() -> None:
+    other = {**learned(), "driver": "5.0.1 (xpu-smi)"}
+    world = World(baseline=other, cards={"baseline": "/etc/klops/baseline.json"})
+    diagnosed(world)
+    (told,) = [text for text in world.stage.warnings if "not compared with what was learned" in text]
+    deleted = (
+        "correct /etc/klops/baseline.json; or delete klops.cards.baseline, then klops cards learn h learns"
+    )
+    assert deleted in told
+
+
 @pytest.mark.parametrize(
     "said", [{"8": {"2.6MB": 19.3}}, {"8": {"2600000": "19.3 GB/s"}}, {"8": 19.3}, [19.3]]
 )

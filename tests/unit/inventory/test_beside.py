@@ -119,6 +119,7 @@ def test_limits_of_a_file(write: Write) -> None:
     for limit, message in {
         "@nowhere": "the limit file nowhere cannot be read: No such file",
         "@none": "the limit file none is empty",
+        "@~no-such-user-here/x": "the limit file ~no-such-user-here/x cannot be read: No such file",
         "h9": "no host or group is called h9",
     }.items():
         with pytest.raises(UsageError, match=message):

@@ -47,6 +47,7 @@ def test_a_relative_file_is_beside_the_file_that_names_it(write: Write, tmp_path
     [
         ("{env: MADE_UP_UNSET}", "the environment variable MADE_UP_UNSET is not set"),
         ("{file: none.txt}", "the file none.txt cannot be read: No such file"),
+        ("{file: ~no-such-user-here/x}", "the file ~no-such-user-here/x cannot be read: No such file"),
         ("{file: empty.txt}", "the file empty.txt is empty"),
         ("{command: [/no/such/program]}", "the command /no/such/program cannot be run: No such file"),
         (f"{{command: [{sys.executable}, -c, 'exit(3)']}}", "ended with status 3"),

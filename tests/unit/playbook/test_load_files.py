@@ -325,6 +325,7 @@ def test_imported_playbooks(lab: Lab) -> None:
     ("entry", "message"),
     [
         ("{import_playbook: non.yml}", "no playbook 'non.yml'"),
+        ("{import_playbook: ~no-such-user-here/x.yml}", "no playbook '~no-such-user-here/x.yml'"),
         ("{import_playbook: othr.yml}", "did you mean other.yml?"),
         ("{import_playbook: '{{ x }}'}", "takes no templates"),
         ("{import_playbook: play.yml}", "in a circle: play.yml -> play.yml"),

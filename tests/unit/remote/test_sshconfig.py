@@ -39,6 +39,19 @@ def test_arguments() -> None:
             parse_args(wrong)
 
 
+def test_what_only_looks_like_a_number_is_no_port() -> None:
+    for wrong in ("\u00b2", "ssh", ""):
+        with pytest.raises(UsageError, match="is not a port"):
+            target("Host h\n  Port 7\n", args=("-p", wrong))
+
+
+def test_files_in_the_home_of_nobody_are_not_there(tmp_path: Path) -> None:
+    nobodys = "~no-such-user-here/x"
+    found = target(f"Host h\n  IdentityFile {nobodys}\n  UserKnownHostsFile {nobodys}\n")
+    assert (found.keys, found.user_known_hosts) == ((), (nobodys,))
+    assert expand_includes(f"Include {nobodys}\nPort 2", tmp_path) == "Port 2"
+
+
 def test_jump_hosts_nest_outermost_first() -> None:
     found = target("Host gate\n  HostName 1.1.1.1\n  Port 7\n", args=("-J", "ada@outer:9,gate"))
     assert found.jump is not None

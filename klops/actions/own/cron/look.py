@@ -97,7 +97,7 @@ class Look:
         text, error = _crontab(crontab)
         files = _marked(reply(replies, _FILES))
         times, _, line = reply(replies, _LAST).text.partition("\n")
-        now, *written = [float(at) for at in times.split() if at.isdigit()] or [0.0]
+        now, *written = [float(at) for at in times.split() if at.isdecimal()] or [0.0]
         return cls(
             root=root,
             root_user=reply(replies, _USER).text.strip() == "0",

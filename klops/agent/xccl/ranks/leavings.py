@@ -26,13 +26,10 @@ _LOOK = 0.2
 class Leavings:
     """The list of one diagnosis."""
 
-    def __init__(self, paths: store.Paths, audit: Audit, *, shared_ipc: bool) -> None:
-        """Clears what an earlier one left. Raises ``OSError``.
-
-        ``shared_ipc``: others have the same /dev/shm or IPC namespace, so nothing is removed.
-        """
+    def __init__(self, paths: store.Paths, audit: Audit) -> None:
+        """Clears what an earlier one left. Raises ``OSError``."""
         self._path = paths.traces(_NAME)
-        self._place = Place(paths, audit, made=False, shared_ipc=shared_ipc)
+        self._place = Place(paths, audit, made=False)
         #: sentences on what is left all the same
         self.notes = self.clear()
         traces.begin(self._path)

@@ -25,7 +25,7 @@ _SEMANTIC = re.compile(
 
 def _loose(version: str) -> Any:
     """Numbers and what stands between them, compared in order."""
-    return [int(part) if part.isdigit() else part for part in re.findall(r"\d+|[a-z]+|[^\da-z.]+", version)]
+    return [int(part) if part.isdecimal() else part for part in re.findall(r"\d+|[a-z]+|[^\da-z.]+", version)]
 
 
 def _strict(version: str) -> Any:
@@ -45,7 +45,7 @@ def _semantic(version: str) -> Any:
     if match["before"] is None:
         return core, (1,)
     # numbers come before words, and fewer parts before more
-    parts = [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in match["before"].split(".")]
+    parts = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in match["before"].split(".")]
     return core, (0, *parts)
 
 

@@ -46,9 +46,14 @@ def unread(baseline: Mapping[str, Any] | None, view: View) -> tuple[str, ...]:
         why = f"the bandwidths in {place} are not as klops cards learn writes them"
     else:
         return ()
+    return (f"bandwidths are not compared with what was learned: {why}; {anew(view)}",)
+
+
+def anew(view: View) -> str:
+    """What to do where nothing can be compared with what was learned."""
     learn = f"klops cards learn {view.host} learns them anew"
-    way = f"correct that file; or delete the setting, then {learn}" if given else learn
-    return (f"bandwidths are not compared with what was learned: {why}; {way}",)
+    given = view.settings.cards.baseline
+    return f"correct {given}; or delete klops.cards.baseline, then {learn}" if given else learn
 
 
 def bandwidths(baseline: Mapping[str, Any] | None) -> dict[int, dict[int, float]]:

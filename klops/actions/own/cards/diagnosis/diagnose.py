@@ -104,8 +104,7 @@ class Diagnose(Step):
         unlike = asking.misfit(host.baseline, standing)
         learned = None if unlike else host.baseline
         if unlike and order.purpose != "learned":
-            anew = f"klops cards learn {ctx.view.host} learns them anew"
-            ctx.warn(f"bandwidths are not compared with what was learned: {unlike}; {anew}")
+            ctx.warn(f"bandwidths are not compared with what was learned: {unlike}; {asking.anew(ctx.view)}")
         request = self._request(ctx, learned, standing, cards, bad, links)
         asked = time.monotonic()
         said = self._ask(ctx, request) if cards else {}
