@@ -95,11 +95,13 @@ class Rank:
                 os.close(self.tell)
                 self.tell = -1
         if self.state != GONE and self.over():
-            self.state = GONE
+            worked, self.state = self.state == BUSY, GONE
             self.died = not self.ended
             if self.died and not self.error:
                 self.error, self.error_stage = f"its rank {self._exit}", self.stage
                 self.error_at = time.monotonic()
+                # a library's watchdog ends a process that waits too long for the others
+                self.waited = self.error_at - self.heard if worked else 0.0
 
     def _take(self, message: Mapping[str, Any]) -> None:
         now = time.monotonic()
