@@ -40,6 +40,15 @@ class Bench:
     rehearsal: Rehearsal
     host: RehearsalHost
 
+    @contextmanager
+    def patient(self, seconds: float = 30.0) -> Iterator[None]:
+        """Ranks have this long to answer: where none hangs it costs nothing, however busy the machine is."""
+        self.settings({"probe": _probe(seconds)})
+        try:
+            yield
+        finally:
+            self.settings({"probe": _probe(TIMEOUT)})
+
     def settings(self, cards: Mapping[str, Any]) -> None:
         """Change ``klops.cards`` of all hosts."""
 
@@ -152,6 +161,10 @@ class Bench:
         assert left in ([], ["xccl.lock"])
 
 
+def _probe(timeout: float) -> dict[str, Any]:
+    return {"sizes": list(SIZES), "timeout": timeout, "start_timeout": 60}
+
+
 def bench_of(
     rehearsal: Rehearsal,
     number: int = 0,
@@ -166,8 +179,7 @@ def bench_of(
     ``own``: its own ``klops.cards``; ``service``: what is changed of its service, None takes a setting away.
     """
     bench = Bench(rehearsal, rehearsal.hosts[number])
-    probe = {"sizes": list(SIZES), "timeout": timeout, "start_timeout": 60}
-    bench.settings({"diagnose": diagnose, "probe": probe})
+    bench.settings({"diagnose": diagnose, "probe": _probe(timeout)})
     bench.own_settings(own or {}, **(service or {}))
     bench.container()
     return bench

@@ -121,6 +121,7 @@ def settings(folder: Path, box: Box) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_commands_end_and_say_which_docker_command_got_no_answer(
     sshd: Sshd, box: Box, healthy: Box, tmp_path: Path
 ) -> None:

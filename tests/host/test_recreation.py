@@ -251,7 +251,8 @@ def test_an_interrupt_puts_the_old_one_back(stand: Stand, place: str) -> None:
     until(stand.serves_again, what="the old one serves again")
 
 
-@pytest.mark.parametrize("place", [pytest.param("aside", marks=pytest.mark.long), "new-one"])
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["aside", "new-one"])
 def test_what_a_lost_run_left_is_put_in_order_before_all_else(stand: Stand, place: str) -> None:
     """No agent could be asked what has to serve, the new one doesn't, and the image of now is nowhere."""
     old = stand.inspect()["Id"]

@@ -105,6 +105,7 @@ def changed(said: dict[str, Any]) -> list[str]:
     return [task["action"] for task in tasks if task["hosts"][name]["status"] == "changed"]
 
 
+@pytest.mark.long
 def test_where_it_does_not_serve_the_old_one_has_what_it_had(ground: Ground) -> None:
     before, current = identity(ground), ground.current.name
     listed = ground.object("releases")
@@ -123,6 +124,7 @@ def test_where_it_does_not_serve_the_old_one_has_what_it_had(ground: Ground) -> 
     assert now["generations"] == listed["generations"]
 
 
+@pytest.mark.long
 def test_what_failed_in_the_new_one_is_in_nobodys_way_in_the_old_one(ground: Ground) -> None:
     ground.repo.commit(package("3", more=NEEDS))
     before = identity(ground)

@@ -47,12 +47,12 @@ def damage(site: Site, files: dict[str, str | None]) -> dict[str, Any]:
     "files",
     [
         {STATE: ""},
-        {STATE: "[]"},
-        {STATE: '{"schema": 1}'},
+        pytest.param({STATE: "[]"}, marks=pytest.mark.long),
+        pytest.param({STATE: '{"schema": 1}'}, marks=pytest.mark.long),
         {STATE: '{"schema": 1, "name": "llm", "root": 7}'},
-        {STATE: None},
+        pytest.param({STATE: None}, marks=pytest.mark.long),
         {LINEAGE: "{}\n"},
-        {LINEAGE: None},
+        pytest.param({LINEAGE: None}, marks=pytest.mark.long),
     ],
 )
 def test_a_server_is_kept_and_watched_without_its_state_or_lineage(
@@ -71,7 +71,13 @@ def test_a_server_is_kept_and_watched_without_its_state_or_lineage(
 
 
 @pytest.mark.parametrize(
-    "files", [{SPEC: "{"}, {SPEC: '{"schema": 1}'}, {SECRET: "[]"}, {SECRET: '{"schema": 1, "salt": 1}'}]
+    "files",
+    [
+        {SPEC: "{"},
+        pytest.param({SPEC: '{"schema": 1}'}, marks=pytest.mark.long),
+        {SECRET: "[]"},
+        pytest.param({SECRET: '{"schema": 1, "salt": 1}'}, marks=pytest.mark.long),
+    ],
 )
 def test_a_damaged_specification_is_named_and_the_next_start_mends_it(
     held: Site, files: dict[str, str | None]

@@ -60,9 +60,18 @@ def test_the_agent_needs_nothing_but_itself_and_the_standard_library() -> None:
         assert modules == allowed, name
 
 
-@pytest.mark.parametrize(
-    "python", interpreters(), ids=lambda path: path.split("/")[-3] if "/" in path else path
-)
+#: this one and the oldest; the others have make test-long
+_PYTHONS = [
+    pytest.param(
+        path,
+        id=path.split("/")[-3] if "/" in path else path,
+        marks=[] if place < 2 else [pytest.mark.long],
+    )
+    for place, path in enumerate(interpreters())
+]
+
+
+@pytest.mark.parametrize("python", _PYTHONS)
 def test_every_python_runs_it(site: Site, python: str) -> None:
     site.python = python
     package = os.path.realpath(site.root / "agent" / "current")
@@ -81,9 +90,7 @@ def snapshot(root: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in root.rglob("*")}
 
 
-@pytest.mark.parametrize(
-    "python", interpreters(), ids=lambda path: path.split("/")[-3] if "/" in path else path
-)
+@pytest.mark.parametrize("python", _PYTHONS)
 def test_several_read_verbs_in_one_start(site: Site, python: str) -> None:
     site.python = python
     before = snapshot(site.root)

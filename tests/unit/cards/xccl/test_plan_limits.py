@@ -114,7 +114,9 @@ def lasts(host: Host, silence: float, start: float = START) -> float:
     return total
 
 
-@pytest.mark.parametrize(("silence", "share"), [(0.2, 0.75), (60.0, 0.85)])
+@pytest.mark.parametrize(
+    ("silence", "share"), [(0.2, 0.75), pytest.param(60.0, 0.85, marks=pytest.mark.long)]
+)
 def test_whatever_cards_hang_the_time_suffices(silence: float, share: float) -> None:
     """Also where healthy ranks are so slow that there is no short patience."""
     found = {}
