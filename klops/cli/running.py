@@ -33,10 +33,12 @@ def run_playbook(
 ) -> RunResult:
     """Load and run one playbook on the hosts of ``limit`` (None: wherever the playbook says), and show it.
 
+    ``extra``: variables from the command's own options, which are what was typed, never templates.
     Raises :class:`UsageError` before anything runs; what fails on a host is in the result.
     """
     with session.connecting(_sure(origin, limit)) as ahead:
         from klops.inventory import default_sources
+        from klops.playbook.options import verbatim
         from klops.playbook.plays.run import RunOptions
 
         common = session.common
@@ -47,7 +49,7 @@ def run_playbook(
             check=common.check,
             diff=common.diff,
             forks=common.forks,
-            extra_vars={**session.extra, **(extra or {})},
+            extra_vars={**session.extra, **verbatim(extra or {})},
             start_at_task=start_at_task,
             verbosity=common.verbose,
             inventory_sources=tuple(map(str, default_sources(common.inventory))),

@@ -6,6 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+
+def verbatim(value: Any) -> Any:
+    """A value for a variable whose texts, in depth, are no templates, whatever somebody typed.
+
+    >>> verbatim({"reason": "err {%d}"})
+    {'reason': 'err {{ "{" }}%d}'}
+    """
+    if isinstance(value, str):
+        return value.replace("{", '{{ "{" }}')
+    if isinstance(value, Mapping):
+        return {key: verbatim(one) for key, one in value.items()}
+    return [verbatim(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
 #: hosts that are worked on side by side
 FORKS = 16
 

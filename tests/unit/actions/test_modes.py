@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import stat
 from itertools import product
 
 import pytest
 
-from klops.actions.files import modes
 from klops.actions.files.modes import ModeError, SymbolicMode, applied, parse
-
-
-def test_examples() -> None:
-    assert doctest.testmod(modes).failed == 0
 
 
 @pytest.mark.parametrize("text", ["644", "0644", "0o644", " 0644 "])

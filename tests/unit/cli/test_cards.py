@@ -78,6 +78,16 @@ def test_only_what_was_typed_goes_to_the_playbooks(host: LocalHost, ran: Ran) ->
     ]
 
 
+@pytest.mark.parametrize("reason", ["port {# 3 #} down", "see {{ ticket }}", "err {%d} \\n {", "{{ 1 + 1 }}"])
+def test_a_reason_is_no_template(host: LocalHost, reason: str) -> None:
+    (host.home / "playbooks").mkdir()
+    task = {"copy": {"content": "{{ reason }}", "dest": f"{host.home}/written"}}
+    play = [{"hosts": "all", "tasks": [task]}]
+    (host.home / "playbooks" / "cards-exclude.yml").write_text(json.dumps(play), "utf-8")
+    host.klops("cards", "exclude", "here", "3", "--reason", reason)
+    assert (host.home / "written").read_text("utf-8") == reason
+
+
 @pytest.mark.parametrize(
     ("playbook", "variables"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 
 from hypothesis import given
@@ -11,10 +10,6 @@ from hypothesis import strategies as st
 from klops.remote import audit
 
 WHO = {"who": "ada", "from": "desk", "run": "0123456789abcdef"}
-
-
-def test_the_examples() -> None:
-    assert doctest.testmod(audit).failed == 0
 
 
 def test_a_line_lacks_only_its_time() -> None:
