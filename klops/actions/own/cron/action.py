@@ -177,7 +177,7 @@ def _removals(look: Look, *, keep: str) -> tuple[Step, ...]:
         if keep not in {f"{name}.timer" for name in names}:
             steps += timer.removal(look.units)
     without = schedule.without_entry(look.crontab, look.root)
-    if keep != "crontab" and schedule.entry(look.crontab, look.root):
+    if keep != "crontab" and without != look.crontab:
         steps.append(InstallCrontab("", look.crontab, without, seen=look.crontab_digest))
     return tuple(steps)
 
