@@ -6,7 +6,7 @@ import os
 from typing import Any, Mapping, NamedTuple
 
 from klops.agent import isolated
-from klops.agent.processes import children, devices, listeners, procs
+from klops.agent.processes import children, devices, listeners, observers, openfiles, procs
 from klops.agent.processes.access import Access
 from klops.agent.processes.procs import Process
 from klops.agent.units import room
@@ -51,19 +51,25 @@ def obstacle(spec: Mapping[str, Any], processes: Mapping[int, Process], access: 
 
 def _in_the_way(spec: Mapping[str, Any], processes: Mapping[int, Process], chosen: list[devices.Node]) -> str:
     held, unknown = devices.holders(processes.values(), chosen) if chosen else ({}, [])
-    if held:
+    holders = [pid for pid in sorted(held) if not _observes(processes[pid])]
+    if holders:
         listed = ", ".join(
-            f"pid {pid} ({processes[pid].name}) holds {' '.join(held[pid])}" for pid in sorted(held)
+            f"pid {pid} ({processes[pid].name}) holds {' '.join(held[pid])}" for pid in holders
         )
         return f"a process that is not this unit's holds its cards: {listed}"
     # the init of a container is docker's own: it opens no card, and may be out of sight where others aren't
-    unseen = [process for process in unknown if process.pid != procs.INIT]
+    unseen = [process for process in unknown if process.pid != procs.INIT and not _observes(process)]
     if unseen:
         listed = ", ".join(f"pid {process.pid} ({process.name})" for process in unseen)
         return f"whether its cards are free can't be seen: no access to the open files of {listed}"
     for listener in listeners.on_port(int(spec["port"])):
         return f"port {spec['port']} is taken by {listeners.describe_owner(listener)}"
     return ""
+
+
+def _observes(process: Process) -> bool:
+    """Whether it only reads cards. The look at what is held has waited already for those that are stuck."""
+    return openfiles.settled(process, 0.0) and observers.observes(process)
 
 
 def open_gate(package: str, name: str, log: str, generation: int) -> tuple[int, int]:

@@ -14,8 +14,10 @@ import pytest
 from klops.agent.options import Options
 from klops.agent.processes import devices, observers, openfiles, procs
 from klops.agent.reaping import sight
+from klops.agent.units import launching
 from klops.agent.verbs import views
 from klops.agent.xccl import refusal
+from tests.unit.agent.opening import opener
 
 #: any device that every machine has may stand in for a card
 TARGET = "/dev/zero"
@@ -69,6 +71,32 @@ def test_a_monitor_is_no_holder_for_tests_views_and_the_clean_up(
 def test_anybody_else_is(folder: Path) -> None:
     with holder(folder, "xpu-smi-exporter", script=False) as pid:
         assert told(folder, pid) == (["holders"], True, False)
+
+
+def in_the_way(folder: Path, process: procs.Process | None) -> str:
+    """What a start on card 4 finds in its way where there is only this process."""
+    assert process is not None
+    spec = {"cards": CARDS, "device_dir": str(folder), "port": 1}
+    return launching.obstacle(spec, {process.pid: process}, opener()).problem
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_monitor_that_stays_open_lets_a_service_start(folder: Path, script: bool) -> None:
+    with holder(folder, "xpu-smi", script=script) as pid:
+        assert in_the_way(folder, procs.read(pid)) == ""
+    with holder(folder, "xpu-smi-exporter", script=script) as pid:
+        assert f"pid {pid} (" in in_the_way(folder, procs.read(pid))
+
+
+def test_nor_is_a_monitor_in_its_way_whose_files_can_t_be_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what the kernel does to a process of another user; a test that runs as root can't have that
+    monkeypatch.setattr(devices, "held", lambda process, watched, until: None)
+    me = procs.read(os.getpid())
+    assert me is not None
+    assert in_the_way(folder, me._replace(name="xpu-smi")) == ""
+    assert "no access to the open files" in in_the_way(folder, me._replace(name="nvtop"))
 
 
 def test_one_that_is_stuck_in_the_driver_does_not_let_go_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
