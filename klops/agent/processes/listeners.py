@@ -7,7 +7,7 @@ import os
 import re
 from typing import Iterable, Iterator, NamedTuple
 
-from klops.agent.processes import accounts, procs
+from klops.agent.processes import accounts, openfiles, procs
 
 _LISTEN = b"0A"
 #: Characters of a stranger's command line that are shown, and words that say that a secret follows.
@@ -68,7 +68,10 @@ def _links(pid: int) -> Iterator[str]:
 
 
 def describe_owner(listener: Listener) -> str:
-    """Who it is, in words: a process of this container, or nobody that can be seen from here."""
+    """Who it is, in words: a process of this container, or nobody that can be seen from here.
+
+    The command line of one that is stuck is left out: whoever reads it may wait with it.
+    """
     user = accounts.name(listener.uid)
     pid = owner(listener.inode, procs.pids())
     if pid is None:
@@ -77,7 +80,7 @@ def describe_owner(listener: Listener) -> str:
             " it runs outside this container, or may not be looked at"
         )
     process = procs.read(pid)
-    command = procs.title(pid) if process else ""
+    command = procs.title(pid) if process and openfiles.settled(process, 0.0) else ""
     found = _TELLING.search(command)
     if found:
         command = command[: found.start()] + "..."

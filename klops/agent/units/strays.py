@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Collection, Mapping, Sequence
 
-from klops.agent.processes import children, procs
+from klops.agent.processes import children, openfiles, procs
 from klops.agent.processes.procs import Process
 from klops.agent.units.managed import Managed
 
 
 def marked(process: Process) -> str:
-    """The unit that a process' environment names, "" when it names none (titles overwrite it in some)."""
+    """The unit that a process' environment names, "" when it names none (titles overwrite it in some).
+
+    That of one which is stuck isn't read: the supervisor might wait with it.
+    """
+    if not openfiles.settled(process, 0.0):
+        return ""
     wanted = (children.MARKER + "=").encode("ascii")
     for item in procs.slurp(f"/proc/{process.pid}/environ").split(b"\0"):
         if item.startswith(wanted):

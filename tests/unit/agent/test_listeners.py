@@ -57,6 +57,23 @@ def test_one_that_can_t_be_seen_is_told_by_its_user(monkeypatch: pytest.MonkeyPa
     assert "not visible from here, user 4711" in said
 
 
+def test_one_that_is_stuck_is_named_without_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = procs.read(os.getpid())
+    assert me is not None
+    stuck = me._replace(state=procs.WAITING)
+    monkeypatch.setattr(procs, "read", lambda pid: stuck)
+
+    def title(pid: int) -> str:
+        raise AssertionError(f"the command line of {pid} is read, and whoever reads it may wait with it")
+
+    monkeypatch.setattr(procs, "title", title)
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        (found,) = listeners.on_port(mine.getsockname()[1])
+        assert listeners.describe_owner(found) == (
+            f"pid {me.pid} ({me.name}) of user {accounts.name(os.geteuid())}"
+        )
+
+
 def test_a_port_that_was_left_is_free_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]

@@ -93,6 +93,20 @@ def test_the_marker_tells(tmp_path: Path, unit: str, whose: str | None) -> None:
     assert [p.name for p in nobodys] == ([] if whose else ["sleep"])
 
 
+def test_the_environment_of_one_that_is_stuck_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = WIPED._replace(state=procs.WAITING)
+    monkeypatch.setattr(procs, "read", lambda pid: stuck)
+
+    def read(path: str) -> bytes:
+        raise AssertionError(f"{path} is read, and the supervisor may wait with it")
+
+    monkeypatch.setattr(procs, "slurp", read)
+    made = units(tmp_path, "one", "two")
+    assert adopt(made, stuck) == (set(), [stuck])
+
+
 def test_the_marker_tells_a_child_of_an_earlier_supervisor(tmp_path: Path) -> None:
     made = units(tmp_path, "one")
     env = {"PATH": os.defpath, "KLOPS_UNIT": f"{NOBODY}:0"}
