@@ -7,9 +7,9 @@ import time
 from typing import Any, Iterable, Mapping
 
 from klops.agent import store
-from klops.agent.processes import identity
+from klops.agent.processes import devices, identity
 from klops.agent.reaping.act import UNKILLABLE, Outcome
-from klops.agent.reaping.sight import Sight
+from klops.agent.reaping.sight import Seen, Sight
 from klops.agent.units import ondisk, quarantine
 from klops.cards.record import quarantine as notes_on_cards
 
@@ -47,16 +47,19 @@ def _notes(paths: store.Paths, one: Outcome, by: str, at: float) -> list[dict[st
     inner = seen.inner
     who = {"pid": inner.pid, "start": inner.start, "ns": seen.ns, "name": inner.name, "state": inner.state}
     return [
-        notes_on_cards.note(
-            _card(name, spec or {}, outside=inner != seen.process),
-            one.note,
-            by=by,
-            at=round(at, 3),
-            boot_id=identity.here()[0],
-            process=who,
-        )
-        for name in seen.cards
+        notes_on_cards.note(card, one.note, by=by, at=round(at, 3), boot_id=identity.here()[0], process=who)
+        for card in _cards(seen, spec or {})
     ]
+
+
+def _cards(seen: Seen, spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The cards that one holds; all of its unit's, as a supervisor has it, where that can't be told.
+
+    One that was killed may have given back all it had open, and still wait in the driver that takes it back.
+    """
+    if not seen.cards and devices.opened(seen.process.pid) is None:
+        return list(spec.get("cards", ()))
+    return [_card(name, spec, outside=seen.inner != seen.process) for name in seen.cards]
 
 
 def _card(name: str, spec: Mapping[str, Any], *, outside: bool) -> Mapping[str, Any]:

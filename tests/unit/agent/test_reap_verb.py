@@ -21,7 +21,7 @@ import pytest
 from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.options import Options
-from klops.agent.processes import identity, procs
+from klops.agent.processes import devices, identity, procs
 from klops.agent.reaping import act, judge, keepout, known, records, sight, verb
 from klops.agent.reaping.judge import Finding
 from klops.agent.reaping.sight import Seen
@@ -250,6 +250,20 @@ def test_the_cards_of_one_that_kill_does_not_end_are_kept_out_of_service(
     assert unknown["card"]["node"] == "/dev/xpu6"
     assert known["process"] == {"pid": 22, "start": 5, "ns": 77, "name": "worker", "state": "D"}
     assert (known["kind"], known["by"], known["evidence"]) == ("unkillable", "reap r1", ["in state D"])
+
+
+@pytest.mark.parametrize(("opened", "kept_out"), [(None, [3, 4]), ({7}, [])])
+def test_all_cards_of_the_unit_are_where_what_it_holds_can_t_be_told(
+    root: str, monkeypatch: pytest.MonkeyPatch, opened: set[int] | None, kept_out: list[int]
+) -> None:
+    inner = procs.Process(22, 0, 22, 22, "D", 5, "worker", exiting=True)
+    seen = Seen(inner._replace(pid=1022), inner, 77, "a" * 64, 0, unreadable=True)
+    cards = [{"index": index, "minor": index, "node": f"/dev/xpu{index}"} for index in (3, 4)]
+    monkeypatch.setattr(ondisk, "spec", lambda *_: {"cards": cards})
+    monkeypatch.setattr(devices, "opened", {1022: opened}.__getitem__)
+    stuck = act.Outcome(Finding(seen, "llm", "left behind"), "kill", act.UNKILLABLE, "in state D")
+    keepout.keep_out(store.Paths(root), [stuck, stuck._replace(finding=Finding(seen, "", "x"))], "reap r1")
+    assert [note["card"]["index"] for note in quarantine.in_force(root)] == kept_out
 
 
 def test_what_can_not_be_written_down_is_said_and_hides_nothing(
