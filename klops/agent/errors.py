@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: Code of what the system refuses: it may be otherwise a moment later.
 SYSTEM = "system"
+#: Code of an error that nobody reckoned with.
+INTERNAL = "internal"
 
 
 class VerbError(Exception):

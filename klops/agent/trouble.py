@@ -6,6 +6,9 @@ import contextlib
 import os
 import sys
 
+#: Characters of an error's own words.
+_LONGEST = 200
+
 
 def say(text: str) -> None:
     """One line. Nobody has to listen: a log of the container that can't be written is no reason to end."""
@@ -31,6 +34,15 @@ class Troubles:
         """``what`` was done."""
         if self._lasting.pop(what, None) is not None:
             say(f"{what}: works again")
+
+
+def fault(error: Exception) -> str:
+    """An error that nobody reckoned with: its kind, its own words, and the place where it came up."""
+    import traceback
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return f"{type(error).__name__}: {str(error)[:_LONGEST]} ({where})"
 
 
 def reason(error: OSError) -> str:

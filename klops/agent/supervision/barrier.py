@@ -7,21 +7,17 @@ disk, as another supervisor would do. Whoever asks for something has it gone on 
 from __future__ import annotations
 
 import errno
-import os
 import time
 from typing import Any, Callable
 
 from klops.agent.audit import Audit
-from klops.agent.errors import VerbError
-from klops.agent.trouble import Troubles
+from klops.agent.errors import INTERNAL, VerbError
+from klops.agent.trouble import Troubles, fault
 from klops.agent.units import unit
-from klops.agent.units.kept import INTERNAL
 from klops.agent.units.managed import Managed
 
 #: Seconds until a unit is tried again.
 AGAIN = 10.0
-#: Characters of an error's own words.
-_LONGEST = 200
 
 
 class Barrier:
@@ -47,6 +43,18 @@ class Barrier:
             return False
         return True
 
+    def answer(self, one: Managed, do: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+        """What a command on a unit gives.
+
+        Raises what that refuses, and :class:`VerbError` for an error that nobody reckoned with.
+        """
+        try:
+            return do(*given)
+        except (OSError, VerbError):
+            raise
+        except Exception as error:
+            raise self._fell(one, error) from error
+
     def rests(self, one: Managed, now: float) -> bool:
         """Whether nothing is to be done with it yet. Once it is time its state is read again."""
         if not one.fallen:
@@ -65,24 +73,21 @@ class Barrier:
                 "state", one.name, state=one.record.state, was=unit.UNHEALTHY, why="it works again"
             )
 
-    def _fell(self, one: Managed, error: Exception) -> None:
-        import traceback
-
-        now = time.monotonic()
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{os.path.basename(place.filename)}:{place.lineno}"
-        why = f"{type(error).__name__}: {str(error)[:_LONGEST]} ({where})"
+    def _fell(self, one: Managed, error: Exception) -> VerbError:
+        """It is as it is from now on; returns what is said to who asks for it."""
+        now, why = time.monotonic(), fault(error)
         said = f"the supervisor could not go on with it: {why}"
         known, _ = self._met.get(one.name, ("", 0.0))
         self._met[one.name] = (why, now + AGAIN)
         hint = "it is tried again by itself, and by klops restart; report it with the log of the container"
-        one.refusal = VerbError(INTERNAL, said, hint)
+        one.refusal = refusal = VerbError(INTERNAL, said, hint)
         # it may live or not: so it is neither failed, nor does it count as one that serves
         before, one.record.error = one.record.state, said
         one.record.enter(unit.UNHEALTHY, now, time.time())
         self._troubles.met(_what(one), OSError(errno.EINVAL, why))
         if known != why:
             self._audit.note("state", one.name, state=unit.UNHEALTHY, was=before, why=said)
+        return refusal
 
 
 def _what(one: Managed) -> str:

@@ -10,8 +10,9 @@ import socket
 import time
 from typing import Any, Callable
 
-from klops.agent.errors import VerbError, system_error
+from klops.agent.errors import INTERNAL, VerbError, system_error
 from klops.agent.supervision.control import through
+from klops.agent.trouble import fault, say
 
 #: Bytes of a request, and seconds it may take to arrive.
 _LONGEST = 65536
@@ -68,13 +69,16 @@ class Server:
 
     def _reply(self, client: socket.socket, line: bytes) -> None:
         try:
-            reply = self._answer(dict(json.loads(line)))
+            reply = self._answer(_request(line))
         except VerbError as error:
             reply = {"error": error.as_json()}
-        except (TypeError, ValueError):
-            reply = {"error": VerbError("bad-request", "a request is one JSON object in a line").as_json()}
         except OSError as error:
             reply = {"error": system_error(error).as_json()}
+        except Exception as error:  # whoever asks for something odd ends no supervisor of all units
+            said = f"a request could not be answered: {fault(error)}"
+            say(said)
+            hint = "report it with the log of the container"
+            reply = {"error": VerbError(INTERNAL, f"the supervisor: {said}", hint).as_json()}
         try:
             client.settimeout(1.0)
             client.sendall(json.dumps(reply).encode("ascii") + b"\n")
@@ -104,3 +108,14 @@ class Server:
                 os.unlink(path)
             finally:
                 os.close(fd)
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    """What a line asks for. Raises :class:`VerbError` for one that is no JSON object."""
+    found = None
+    # RecursionError: brackets without an end
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(line)
+    if not isinstance(found, dict):
+        raise VerbError("bad-request", "a request is one JSON object in a line")
+    return found

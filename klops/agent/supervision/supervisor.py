@@ -153,14 +153,19 @@ class Supervisor:
                 "klops up starts it again",
             )
         name = store.check_name(str(request.get("name")))
-        now, clock = time.monotonic(), time.time()
-        if verb == "start":
-            return self._start(name, now, clock, request.get("idle"))
-        if name in self.broken:
+        if verb == "start" and name not in self.paths.names():
+            raise VerbError("no-unit", f"there is no unit {name}", "give its specification on standard input")
+        if name in self.broken or (verb == "start" and name not in self.units):
             self._take(name)
         one = self.units.get(name)
         if one is None:
             raise VerbError("no-unit", f"there is no unit {name}", "see the verb status")
+        return self.barrier.answer(one, self._command, one, verb, request)
+
+    def _command(self, one: Managed, verb: Any, request: dict[str, Any]) -> dict[str, Any]:
+        now, clock = time.monotonic(), time.time()
+        if verb == "start":
+            return self._start(one, now, clock, request.get("idle"))
         if verb == "restart":
             self._read_again(one)
             unit.command_restart(one.record, now, clock)
@@ -231,13 +236,10 @@ class Supervisor:
         who = [identity.of_pid(os.getpid()), self._launcher]
         return {"ending": [[one.pid, one.start] for one in who if one is not None]}
 
-    def _start(self, name: str, now: float, clock: float, idle: Any) -> dict[str, Any]:
-        if self.paths.names().count(name) == 0:
-            raise VerbError("no-unit", f"there is no unit {name}", "give its specification on standard input")
-        one = self.units.get(name) or self._take(name)
+    def _start(self, one: Managed, now: float, clock: float, idle: Any) -> dict[str, Any]:
         self._read_again(one)
         if one.spec is None:
-            raise VerbError("no-spec", f"unit {name} has no specification", "give it on standard input")
+            raise VerbError("no-spec", f"unit {one.name} has no specification", "give it on standard input")
         one.given_idle = dict(idle) if isinstance(idle, dict) else {}
         unit.command_start(one.record, bool(one.living) and one.changed, now, clock)
         return self._commanded(one, "start")

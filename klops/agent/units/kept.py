@@ -12,7 +12,7 @@ from typing import Any, Collection, NamedTuple
 from klops.agent import store
 from klops.agent.audit import Audit
 from klops.agent.digests import secret_digest
-from klops.agent.errors import VerbError
+from klops.agent.errors import INTERNAL, VerbError
 from klops.agent.processes import procs
 from klops.agent.processes.access import Access
 from klops.agent.trouble import Troubles, reason, say
@@ -20,9 +20,6 @@ from klops.agent.units import ondisk, recovery, released, report, unit
 from klops.agent.units.lineage import Lineage
 from klops.agent.units.memory import Memory
 from klops.agent.units.unit import Policy, Record, Seen
-
-#: Code of a refusal that comes from what the supervisor met with a unit, not from its files.
-INTERNAL = "internal"
 
 
 class Surroundings(NamedTuple):

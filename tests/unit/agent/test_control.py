@@ -35,6 +35,8 @@ def server(run: str) -> Iterator[str]:
             raise VerbError("no", "refused", "try later")
         if "full" in request:
             raise OSError(errno.ENOSPC, "No space left on device", "/r/x")
+        if "odd" in request:
+            return {"asked": request[request["odd"]]}
         return {"asked": request}
 
     (Path(run) / "supervisor.sock").touch()  # what a supervisor that was killed left
@@ -84,6 +86,25 @@ def test_a_silent_client_and_a_rude_one_hold_up_nobody(server: str) -> None:
         assert json.loads(rude.recv(65536))["error"]["code"] == "bad-request"
         assert control.ask(server, {"verb": "x"}) == {"asked": {"verb": "x"}}
     os.close(folder)
+
+
+def test_a_request_that_nobody_reckoned_with_is_told_and_ends_no_supervisor(
+    server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for odd in ("nothing", ["no key"]):
+        with pytest.raises(VerbError, match="could not be answered") as caught:
+            control.ask(server, {"odd": odd})
+        assert caught.value.code == "internal"
+    assert (
+        "klops supervisor: a request could not be answered: KeyError: 'nothing' (" in capsys.readouterr().err
+    )
+    folder = os.open(server, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as deep:
+        deep.connect(f"/proc/self/fd/{folder}/supervisor.sock")
+        deep.sendall(b"[" * 50000 + b"\n")
+        assert json.loads(deep.recv(65536))["error"]["code"] == "bad-request"
+    os.close(folder)
+    assert control.ask(server, {"verb": "x"}) == {"asked": {"verb": "x"}}
 
 
 def test_nobody_answers(run: str) -> None:

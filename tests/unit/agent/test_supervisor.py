@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from klops.agent import store
+from klops.agent.errors import VerbError
 from klops.agent.processes import procs
 from klops.agent.supervision import barrier, supervisor
 from klops.agent.supervision.supervisor import Supervisor
@@ -187,6 +188,29 @@ def test_a_unit_that_is_left_alone_does_not_keep_the_loop_busy(one: Supervisor, 
         one.look()
         assert (2**22, process.start) in Lineage(paths.lineage("llm")).members
         assert [member.pid for member in llm.living] == [process.pid]
+
+
+def test_a_command_that_meets_what_nobody_reckoned_with_is_its_unit_s(
+    one: Supervisor, paths: store.Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        record_of_one_that_died(one, name, 0)
+    one.take_over()
+
+    def fails(*_: object) -> None:
+        raise KeyError("nobody reckoned with it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(unit, "command_stop", fails)
+        with pytest.raises(VerbError, match="could not go on with it: KeyError") as caught:
+            one.answer({"verb": "stop", "name": "bad"})
+    assert caught.value.code == "internal"
+    units = one.answer({"verb": "status"})["units"]
+    assert (units["bad"]["state"], one.units["good"].fallen) == (unit.UNHEALTHY, False)
+    assert "KeyError" in Path(paths.audit).read_text()
+    one.answer({"verb": "stop", "name": "bad"})
+    one.look()
+    assert one.answer({"verb": "status"})["units"]["bad"]["state"] == unit.STOPPED
 
 
 def test_a_lineage_that_says_little_is_written_anew(one: Supervisor, paths: store.Paths) -> None:
