@@ -31,7 +31,7 @@ make_lock() {
 }
 document() {
     uptime
-    doc="{\"schema\": 1, \"who\": \"$(id -un | clean)\", \"from\": \"$(uname -n | clean)\","
+    doc="{\"schema\": 1, \"who\": \"$(id -un | quoted)\", \"from\": \"$(uname -n | quoted)\","
     doc="$doc \"run\": \"$run\", \"boot_id\": \"$boot\","
     doc="$doc \"expires\": $((up + lifetime)).0, \"taken\": $(date +%s)}"
     renewal=$((up + near))

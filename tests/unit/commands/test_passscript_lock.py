@@ -192,6 +192,18 @@ def test_row_G46_locks_of_before_a_reboot_are_nobody_s(host: Host) -> None:
     assert host.left == set()
 
 
+def test_its_lock_says_who_it_is_whatever_that_is_called(host: Host) -> None:
+    for tool, said in (("id", r"CORP\ali\"ce"), ("uname", r"host\1")):
+        (host.fake / tool).write_text(f"#!/bin/sh\ncat <<'end'\n{said}\nend\n")
+        (host.fake / tool).chmod(0o755)
+    (host.fake / "found").write_text(orphans("skipped"))
+    (host.fake / "after-run").write_text('[ ! -e "$FAKE/lock" ] || cp "$FAKE/lock" "$FAKE/seen"\n')
+    (host.fake / "lock").symlink_to(host.root / "lock")
+    assert host.go()[0] == 0
+    seen = json.loads((host.fake / "seen").read_text())
+    assert (seen["who"], seen["from"]) == (r"CORP\ali\"ce", r"host\1")
+
+
 @in_one_shell
 def test_row_G46_never_during_a_deploy(host: Host) -> None:
     (host.fake / "found").write_text(orphans("skipped"))
