@@ -62,7 +62,9 @@ bounded() {
     born=
     wait "$child"
 }
-clean() { tr '\n' ' ' | tr -d '\000-\037\177' | cut -c 1-300 | sed 's/ *$//'; }
+# drops the part of a character that a cut has left at the end of a line, of one of two, three or four bytes
+whole=$(printf 's/[\300-\337]$//;s/[\340-\357][\200-\277]\\{0,1\\}$//;s/[\360-\367][\200-\277]\\{0,2\\}$//')
+clean() { tr '\n' ' ' | tr -d '\000-\037\177' | cut -c 1-300 | sed "$whole;s/ *\$//"; }
 said() { clean <"$err"; }
 quoted() { clean | sed 's/[\\"]/\\&/g'; }
 """

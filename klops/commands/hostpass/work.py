@@ -22,21 +22,21 @@ supervised() {
     return 2
 }
 # what is to be done, in $task: start, supervise, or nothing; in $kind whose the container is, if it is
-# klops'; and in $down why one that is down is left so
+# klops'; and in $down why nothing is done about one that doesn't run, or isn't klops'
 look() {
     task= id= kind= state= down=
     bounded "$ask" inspect --type container --format "$format" "$name" || {
         case $(tr '[:upper:]' '[:lower:]' <"$err") in
-        *"no such container"*|*"no such object"*|*"with provided prefix"*) return ;;
+        *"no such container"*|*"no such object"*|*"with provided prefix"*) down="there is none"; return ;;
         esac
         give_up docker-silent "docker does not tell about container $name: $(said)"
     }
     { read -r id state policy error made image ipc; IFS= read -r called; devices=$(cat); } <"$out"
     [ -n "$made" ] || give_up docker-silent "docker tells nothing about container $name: $(said)"
     # where nothing has that name docker takes it for the beginning of an id
-    [ "$called" = "/$name" ] || { id= state=; return 0; }
+    [ "$called" = "/$name" ] || { id= state= down="there is none"; return 0; }
     if [ "$made" = made ]; then kind=made; elif [ "$id" = "$(adopted)" ]; then kind=adopted; fi
-    [ -n "$kind" ] || return 0
+    [ -n "$kind" ] || { down="not klops', left alone"; return 0; }
     case $state in
     created|exited)
         # stopped by hand it has no error; told to stay down it has no policy
@@ -51,6 +51,7 @@ look() {
             ask_agent
             [ $? != 1 ] || task=supervise
         fi ;;
+    *) down="$state, left alone" ;;
     esac
 }
 # the lock for what comes, unless we have it; a run may have had it since we looked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -77,30 +78,30 @@ def test_a_container_without_devices_needs_none(host: Host) -> None:
         ("exited", "always", "clean", "made", "stopped by hand, left alone"),
         ("exited", "no", "failed", "made", "its restart policy is no, left alone"),
         ("created", "always", "clean", "made", "never started, left alone"),
-        ("exited", "always", "failed", "other", ""),  # a stranger's
-        ("running", "always", "clean", "other", ""),
-        ("paused", "always", "failed", "made", ""),
-        ("restarting", "always", "failed", "made", ""),
-        ("dead", "always", "failed", "made", ""),
+        ("exited", "always", "failed", "other", "not klops', left alone"),
+        ("running", "always", "clean", "other", "not klops', left alone"),
+        ("paused", "always", "failed", "made", "paused, left alone"),
+        ("restarting", "always", "failed", "made", "restarting, left alone"),
+        ("dead", "always", "failed", "made", "dead, left alone"),
     ],
 )
 def test_what_is_left_alone(host: Host, state: str, policy: str, error: str, made: str, told: str) -> None:
     host.container(state, policy=policy, error=error, made=made)
-    host.nothing(f"container {NAME}: {told}" if told else "")
+    host.nothing(f"container {NAME}: {told}")
     assert host.did == ["inspect"]
 
 
 @in_one_shell
 def test_a_container_whose_id_begins_like_the_name_is_another_one(host: Host) -> None:
     host.container("exited", error="failed", name="another")
-    host.nothing()
+    host.nothing(f"container {NAME}: there is none")
     assert host.did == ["inspect"]
 
 
 @in_one_shell
 def test_no_container(host: Host) -> None:
     (host.fake / "inspect").unlink()
-    host.nothing()
+    host.nothing(f"container {NAME}: there is none")
 
 
 @in_one_shell
@@ -134,7 +135,7 @@ def test_an_adopted_container_gets_its_supervisor(host: Host) -> None:
 def test_an_adopted_container_is_known_by_its_id(host: Host) -> None:
     host.container("running", made="other")
     host.adopt("d" * 64)
-    host.nothing()
+    host.nothing(f"container {NAME}: not klops', left alone")
     assert host.did == ["inspect"]
 
 
@@ -186,6 +187,23 @@ def test_the_same_trouble_is_noted_once(host: Host) -> None:
 
 
 @in_one_shell
+def test_a_message_that_is_cut_is_not_cut_within_a_character(host: Host) -> None:
+    if host.shell[0] == "busybox":  # with the tools that come with such a shell
+        for tool in ("tr", "cut", "sed"):
+            (host.fake / tool).symlink_to(str(shutil.which("busybox")))
+    host.container("exited", error="failed")
+    said = "没有空间了é🂡"
+    for more in range(len(said.encode())):
+        (host.fake / "refuse").write_text("x" * more + said * 60)
+        assert host.go()[0] == 1
+    for line in (host.root / "pass.jsonl").read_bytes().splitlines():
+        why = json.loads(line.decode())["why"]
+        assert 300 - 3 <= len(why.encode()) <= 300
+        # nothing but the broken end is missing
+        assert why.rstrip(said).rstrip("x").endswith("does not start: ")
+    assert all("没有空间了" in line["error"] for line in host.audit)
+
+
 def test_an_audit_log_that_can_t_be_written(host: Host) -> None:
     host.container("exited", error="failed")
     (host.root / "audit.jsonl").mkdir()
