@@ -10,6 +10,7 @@ import pytest
 
 from klops.actions.base import Plan
 from klops.actions.own.reap import steps as reaping
+from klops.actions.own.reap.findings import Memory
 from klops.actions.own.reap.steps import Lift, Reap, Settle
 from klops.agent.options import Options
 from klops.agent.reaping import verb
@@ -100,6 +101,20 @@ def test_a_clean_up_is_done_under_the_lock_of_the_run_and_tells_what_it_freed(st
     assert "--check" not in done
     assert "/k:/k:ro" not in done
     assert any("memory of card 1" in said.message for said in stage.progress)
+
+
+def test_what_a_service_takes_meanwhile_is_not_missing_from_what_was_freed(stage: Stage) -> None:
+    (step,) = planned(stage, answer(WORKER), smi(1000, 90000), grace=0).steps
+    stage.remote.on("reap", answer({**WORKER, "outcome": "gone"}, foreign=[{**WORKER, "cards": ["xpu0"]}]))
+    asked(stage, smi(91000, 4))
+    result = step.carry_out(stage.ctx)
+    assert result is not None
+    assert result["freed_mib"] == 89996
+    before, after = Memory({0: 1000, 1: 90000, 2: 500}), Memory({0: 91000, 1: 4, 2: 0})
+    assert before.freed(after, frozenset()) == 89996 + 500
+    assert before.freed(after, frozenset({2})) == 89996  # a unit's that runs: its own doing
+    assert before.freed(after, frozenset({0, 1, 2})) == 0
+    assert before.freed(Memory(), frozenset()) is None
 
 
 def test_what_the_agent_could_not_do_is_told_in_the_plan_and_after_it(stage: Stage, tmp_path: Path) -> None:

@@ -55,10 +55,15 @@ class Memory:
         """What xpu-smi said of these cards."""
         return cls({c.index: c.memory_used_mib for c in cards.cards if c.memory_used_mib is not None})
 
-    def freed(self, after: Memory) -> int | None:
-        """MiB less than before on the cards that both know; None when there is none."""
+    def freed(self, after: Memory, busy: frozenset[int]) -> int | None:
+        """MiB less than before on the cards that both know; None when there is none.
+
+        A card that somebody fills meanwhile takes nothing from it; ``busy`` ones, of units that run, don't
+        count.
+        """
         both = self.used.keys() & after.used.keys()
-        return max(sum(self.used[index] - after.used[index] for index in both), 0) if both else None
+        freed = (max(self.used[index] - after.used[index], 0) for index in both - busy)
+        return sum(freed) if both else None
 
 
 @dataclass(frozen=True)

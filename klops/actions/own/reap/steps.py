@@ -85,7 +85,7 @@ class Before:
             now = Memory.of(cards) if place else Memory()
             left = look.unexplained(now, self.busy, self.ours if look.answers_for_all else ())
             if not left or time.monotonic() > deadline:
-                return now, self.memory.freed(now)
+                return now, self.memory.freed(now, self.busy)
             listed = ", ".join(map(str, left))
             progress(Progress(f"waiting for the memory of card {listed} to be given back"))
             time.sleep(PAUSE)
