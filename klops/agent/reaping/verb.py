@@ -13,7 +13,7 @@ from klops.agent import store
 from klops.agent.audit import Audit
 from klops.agent.errors import VerbError, system_error
 from klops.agent.options import Options
-from klops.agent.processes import accounts, devices
+from klops.agent.processes import accounts, devices, openfiles
 from klops.agent.processes.procs import HALTED
 from klops.agent.reaping import act, judge, keepout, known, records, sight
 from klops.agent.reaping.act import Ender, Outcome
@@ -30,6 +30,8 @@ BUSY = "reap-busy"
 #: Seconds for all of it: the rounds of signals take some twenty, and looks that hang must not pile up.
 DEADLINE = 120
 TIMEOUT = "reap-timeout"
+#: Lists of those who are told of and not ended.
+_OTHERS = ("unowned", "foreign", "unsupervised", "unknown", "observers")
 _T = TypeVar("_T")
 
 
@@ -148,6 +150,8 @@ class _Work:
         self.begun = time.monotonic()
         #: what could not be done, none of which is a reason not to tell the rest
         self.trouble: list[str] = []
+        #: names of users by pid and start of whoever was found
+        self._users: dict[tuple[int, int], str] = {}
 
     def _attempt(self, what: str, do: Callable[[], _T], otherwise: _T) -> _T:
         try:
@@ -170,7 +174,21 @@ class _Work:
         case = known.case(known.inside(self.paths, seen), seen, self.asked)
         sight.with_users(seen, case.members)
         self.trouble += [text for text in (*faults, *case.faults) if text not in self.trouble]
-        return seen, case, judge.judge(seen, case)
+        verdict = judge.judge(seen, case)
+        for one in [one for name in ("orphans", *_OTHERS) for one in getattr(verdict, name)]:
+            # now: of one that is gone nobody can tell any more where it lived
+            self._users.setdefault(one.seen.key, self._user(one.seen))
+        return seen, case, verdict
+
+    def _user(self, who: Seen) -> str:
+        """Whose it is, "" where that isn't known. A helper has the accounts of its image, not the host's."""
+        if who.uid < 0:
+            return ""
+        if not self.host:
+            return accounts.name(who.uid)
+        # whoever looks at one that is stuck may wait with it
+        settled = openfiles.settled(who.process, 0.0)
+        return accounts.name_there(who.process.pid, who.uid) if settled else str(who.uid)
 
     def look_only(self) -> dict[str, Any]:
         """The same list, and nobody is ended."""
@@ -241,7 +259,7 @@ class _Work:
         nothing: list[dict[str, Any]] = []
         lists = {
             name: [self._row(Outcome(one, "none", act.SKIPPED), seen) for one in getattr(verdict, name)]
-            for name in ("unowned", "foreign", "unsupervised", "unknown", "observers")
+            for name in _OTHERS
         }
         return {
             "schema": store.SCHEMA,
@@ -284,7 +302,7 @@ class _Work:
             "cpid": who.inner.pid if inside else None,
             "start": who.process.start,
             "name": who.process.name,
-            "user": accounts.name(who.uid) if who.uid >= 0 else "",
+            "user": self._users[who.key],
             "container": who.container,
             "unit": one.finding.unit or None,
             "cards": list(who.cards),
