@@ -16,18 +16,23 @@ _COUNTED = ("unowned", "foreign", "unsupervised", "unknown", "observers")
 #: Metric, help, key of a line; each a gauge of the last run.
 _METRICS = (
     ("last_run_timestamp_seconds", "When the last clean-up ended, since the epoch.", "at"),
-    ("success", "Whether it could look at everything and do what was due.", "ok"),
+    ("success", "Whether it could do and write down what was due, and nobody lives on.", "ok"),
     ("orphans", "Processes of units that no unit owned.", "orphans"),
     ("ended", "Processes that it ended.", "ended"),
     ("unkillable", "Processes that outlived KILL.", "unkillable"),
     ("unowned", "Holders of cards in klops' container that are nobody's.", "unowned"),
     ("foreign", "Holders of cards outside klops' container.", "foreign"),
+    ("unknown", "Processes of which it could not see whether they hold a card.", "unknown"),
     ("seconds", "How long it took.", "seconds"),
 )
 
 
 def line(result: Mapping[str, Any], view: str, run: str, seconds: float) -> dict[str, Any]:
-    """What is kept of a run; ``result`` is what the verb prints, ``{"error": ...}`` too."""
+    """What is kept of a run; ``result`` is what the verb prints, ``{"error": ...}`` too.
+
+    Who could not be looked at is counted, and no failure by itself, as for ``klops reap``: most of them wait
+    for a disk. Whether one of them holds a card its memory tells, which the agent doesn't read.
+    """
     head = {"schema": store.SCHEMA, "at": round(time.time(), 3), "view": view, "run": run}
     tail = {"seconds": round(seconds, 3)}
     if "error" in result:
@@ -51,13 +56,15 @@ def line(result: Mapping[str, Any], view: str, run: str, seconds: float) -> dict
     }
 
 
-def metrics(entry: Mapping[str, Any]) -> str:
+def metrics(entry: Mapping[str, Any], root: str) -> str:
     """The text that node-exporter reads. What a run that did nothing can't know is left out.
 
-    >>> print(metrics({"view": "host", "at": 1.5, "ok": False, "seconds": 0.25}).splitlines()[2])
-    klops_reap_last_run_timestamp_seconds{view="host"} 1.5
+    >>> print(metrics({"view": "host", "at": 1.5, "ok": False, "seconds": 0.25}, "/k").splitlines()[2])
+    klops_reap_last_run_timestamp_seconds{root="/k",view="host"} 1.5
     """
-    label = f'{{view="{entry["view"]}"}}'
+    named = os.fsencode(root).decode("utf-8", "replace")
+    escaped = named.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    label = f'{{root="{escaped}",view="{entry["view"]}"}}'
     lines = []
     for name, told, key in _METRICS:
         if key in entry:
@@ -75,4 +82,4 @@ def keep(root: str, entry: Mapping[str, Any]) -> None:
     folder = root + "/metrics"
     os.makedirs(folder, mode=0o755, exist_ok=True)
     # its reader is another user, and would take a file with another ending for none
-    store.write_text(f"{folder}/klops_reap_{entry['view']}.prom", metrics(entry), 0o644)
+    store.write_text(f"{folder}/klops_reap_{entry['view']}.prom", metrics(entry, root), 0o644)

@@ -134,7 +134,7 @@ def test_what_is_left_of_a_unit_is_ended_and_all_of_that_is_on_record(root: str,
     [kept] = lines(root, "reap.jsonl")
     assert (kept["ok"], kept["orphans"], kept["ended"], kept["unkillable"]) == (True, 2, 2, 0)
     metrics = Path(root, "metrics", "klops_reap_container.prom")
-    assert '\nklops_reap_ended{view="container"} 2\n' in metrics.read_text()
+    assert f'\nklops_reap_ended{{root="{root}",view="container"}} 2\n' in metrics.read_text()
     assert metrics.stat().st_mode & 0o777 == 0o644
     assert not Path(root, "lock").exists()
     assert reap(root)["processes"] == []
@@ -197,7 +197,23 @@ def test_two_at_once_are_one_and_the_other_says_why_not(root: str, start: Start)
     [kept] = lines(root, "reap.jsonl")
     assert (kept["ok"], kept["error"]["code"]) == (False, "reap-busy")
     metrics = Path(root, "metrics", "klops_reap_container.prom").read_text()
-    assert '\nklops_reap_success{view="container"} 0\n' in metrics
+    assert f'\nklops_reap_success{{root="{root}",view="container"}} 0\n' in metrics
+
+
+def test_metrics_of_two_roots_are_two_and_tell_who_could_not_be_looked_at() -> None:
+    lists: dict[str, Any] = {
+        name: []
+        for name in ("processes", "unowned", "foreign", "unsupervised", "observers", "shm", "trouble")
+    }
+    found = records.line({**lists, "unknown": [{"pid": 7}]}, "host", "r1", 0.5)
+    # one that waits for a disk is no reason for an alarm
+    assert found["ok"] is True
+    named = 'a "b"\\c\nd'
+    for root, label in (("/k", "/k"), (named, r"a \"b\"\\c\nd"), ("/\udcff", "/\ufffd")):
+        text = records.metrics(found, root)
+        samples = [line for line in text.splitlines() if not line.startswith("#")]
+        assert f'klops_reap_unknown{{root="{label}",view="host"}} 1' in samples
+        assert all(f'{{root="{label}",view="host"}} ' in line for line in samples)
 
 
 def test_a_host_that_a_run_changes_is_left_alone_but_by_that_run(root: str, start: Start) -> None:
@@ -313,8 +329,14 @@ def test_the_figures_of_the_two_views_stand_beside_each_other(root: str, start: 
         "klops_reap_container.prom",
         "klops_reap_host.prom",
     ]
-    assert '\nklops_reap_ended{view="container"} 1\n' in (folder / "klops_reap_container.prom").read_text()
-    assert '\nklops_reap_ended{view="host"} 0\n' in (folder / "klops_reap_host.prom").read_text()
+    assert (
+        f'\nklops_reap_ended{{root="{root}",view="container"}} 1\n'
+        in (folder / "klops_reap_container.prom").read_text()
+    )
+    assert (
+        f'\nklops_reap_ended{{root="{root}",view="host"}} 0\n'
+        in (folder / "klops_reap_host.prom").read_text()
+    )
 
 
 def test_a_unit_whose_state_is_lost_is_left_to_a_supervisor_which_makes_it_anew(
