@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from klops.actions.own.cards import report
+from klops.actions.own.cards.record.standing import CardState, Standing
 from klops.cards.record import quarantine
-from klops.cards.xccl.results import OK, WRONG, Outcome, Sample
+from klops.cards.xccl.results import OK, UNTESTED, WRONG, Outcome, Sample
 from klops.errors import KlopsError, TaskFailed
 from klops.remote.base import Reply
 from klops.remote.fake import reply
@@ -176,6 +178,81 @@ def test_a_group_that_worked_is_remembered_until_one_of_its_cards_fails() -> Non
     world.links.add(frozenset((0, 1)))
     diagnosed(world, "0", "1")
     assert frozenset(ALL) not in {frozenset(one["cards"]) for one in world.verdict["result"]["outcomes"]}
+
+
+class Hurried(World):
+    """There is time for the first ``left`` tests only."""
+
+    left: int = 0
+
+    def _outcome(self, cards: tuple[int, ...]) -> Outcome:
+        self.left -= 1
+        return Outcome(cards, UNTESTED, runs=0) if self.left < 0 else super()._outcome(cards)
+
+
+def on_four(kind: type[World] = World) -> World:
+    """A host whose cards all passed, how fast they are is learned, and its service gets four of them."""
+    world = kind(baseline=learned(), services={"main": {"tp": 4}})
+    world.baseline["bandwidth"]["4"] = world.baseline["bandwidth"]["8"]
+    if isinstance(world, Hurried):
+        world.left = 1000
+    diagnosed(world)
+    world.start()
+    assert world.unit["cards"] == [0, 1, 2, 3]
+    world.unit.update(state="stopped", desired="stopped", lineage=[])
+    return world
+
+
+def test_a_test_of_the_group_that_is_asked_for_leaves_what_is_known_of_the_others() -> None:
+    world = on_four()
+    world.now += 90000.0
+    found = world.apply("usable")
+    assert world.verbs("xccl")[-1]["aim"]["first"] == [[0, 1, 2, 3]]
+    assert [card["tested"] for card in found["diagnosis"]["cards"]] == [True] * 4 + [False] * 4
+    assert (found["diagnosis"]["scope"], found["recommended"]) == ("none", {"main": [0, 1, 2, 3]})
+    assert found["diagnosis"]["summary"].endswith(
+        "the 4 cards that were tested work together; cards 4, 5, 6, 7 not tested"
+    )
+    assert not world.stage.warnings
+    cards = world.plan("listed").result["cards"]
+    assert [card["verdict"] for card in cards] == ["pass"] * 8
+    assert [card["stale"] for card in cards] == [False] * 4 + [True] * 4
+
+
+def test_a_diagnosis_without_time_leaves_what_is_known_and_is_no_pass() -> None:
+    world = on_four(Hurried)
+    assert isinstance(world, Hurried)
+    world.left = 0
+    with pytest.raises(TaskFailed) as raised:
+        world.apply("diagnosed")
+    assert (raised.value.code, raised.value.values["healthy"]) == ("cards-inconclusive", [])
+    assert not any(card["tested"] for card in raised.value.values["cards"])
+    assert [card["verdict"] for card in world.plan("listed").result["cards"]] == ["pass"] * 8
+
+
+def test_a_service_that_failed_gets_no_cards_back_that_there_was_no_time_to_test() -> None:
+    world = on_four(Hurried)
+    assert isinstance(world, Hurried)
+    world.left = 0
+    world.runs([0, 1, 2, 3], "failed")
+    world.unit["failed_at"] = world.now + 10.0
+    world.now += 60.0
+    with pytest.raises(TaskFailed, match="main failed after its cards were tested") as raised:
+        world.apply("usable")
+    assert raised.value.code == "cards-unknown"
+
+
+def test_where_nothing_shows_which_card_had_which_rank_no_card_keeps_its_pass() -> None:
+    answered = {
+        "sure": False,
+        "diagnosis": {
+            "verdict": {"cards": {"0": {"verdict": "unknown", "reason": "a fault was found"}}},
+            "outcomes": [],
+        },
+    }
+    standing = Standing((CardState(0, {}, None, "pass", "works"),))
+    (card,) = report.report(answered, standing, {}, {}, None)["cards"]
+    assert (card["tested"], card["reason"]) == (True, "a fault was found")
 
 
 # -- how often, and for how long -----------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def report(
     """
     found = said.get("diagnosis") or {}
     verdict = found.get("verdict") or {}
-    tested = {int(index): of for index, of in (verdict.get("cards") or {}).items()}
+    tested = _tested(said)
     cards = [_card(one, tested.get(one.index), apart.get(one.index)) for one in standing.cards if one.used]
     recommended = found.get("recommended")
     groups = list((recommended or {}).values())
@@ -77,6 +77,17 @@ def report(
         "driver": standing.driver,
         "boot_id": standing.boot_id,
     }
+
+
+def _tested(said: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """What is said of each card that the test tells of: where there was no run of a card, that is not news.
+
+    Where nothing shows which card each rank had, it is of all of them.
+    """
+    found = said.get("diagnosis") or {}
+    ran = {index for one in found.get("outcomes") or () if one["runs"] for index in one["cards"]}
+    cards = {int(index): of for index, of in ((found.get("verdict") or {}).get("cards") or {}).items()}
+    return {index: of for index, of in cards.items() if index in ran or said.get("sure") is False}
 
 
 #: What of a result is advice for services. A test of some cards only says nothing of the others, so none.

@@ -99,10 +99,18 @@ class Judgement:
         }
         self.cards = {card: self._card(card) for card in aim.cards}
         self.unknown = {card for card, one in self.cards.items() if one.verdict == UNKNOWN}
+        self.spared = self._spared()
 
     def _works(self, cards: tuple[int, ...]) -> bool:
-        one = self.found.together.get(frozenset(cards))
+        alone = self.found.alone.get(cards[0]) if len(cards) == 1 else None
+        one = alone or self.found.together.get(frozenset(cards))
         return one is not None and one.status == OK
+
+    def _spared(self) -> set[int]:
+        """Cards without any test, where all groups that it was for work without them: nobody lacks it."""
+        if not self.aim.first or not all(map(self._works, self.aim.first)):
+            return set()
+        return self.unknown.difference(self.found.alone, *self.found.together)
 
     def _card(self, card: int) -> CardVerdict:
         reason, evidence = words.against(self.found, card)
@@ -183,7 +191,7 @@ class Judgement:
             return LINK
         if self.only:
             return GROUP
-        if self.links or self.open or self.flaky or self.unknown:
+        if self.links or self.open or self.flaky or self.unknown - self.spared:
             return INCONCLUSIVE
         if self.slow_cards:
             return CARD

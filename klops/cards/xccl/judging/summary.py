@@ -56,14 +56,16 @@ def summary(found: Judgement) -> str:
         f"{words.cards(cards)} together have {ratio:.0%} of the learned bandwidth, all alike"
         for cards, ratio in found.late().items()
     )
-    untested = [card for card in found.unknown - found.doubtful if not found.cards[card].evidence]
+    known = found.doubtful | found.spared
+    untested = [card for card in found.unknown - known if not found.cards[card].evidence]
     untested = [card for card in untested if frozenset((card,)) not in found.flaky]
     if untested:
         said.append(f"{words.cards(untested)} not tested, or not with others")
+    spared = f"{words.cards(found.spared)} not tested" if found.spared else ""
     out = f"out beforehand: {words.cards(found.aim.bad)}" if found.aim.bad else ""
     stay = [card for card in found.aim.kept if card not in found.bad]
     kept = f"kept out of service all the same: {words.cards(stay)}" if stay else ""
-    return "; ".join(filter(None, (*(said or [_all_well(found)]), out, kept)))
+    return "; ".join(filter(None, (*(said or [_all_well(found)]), spared, out, kept)))
 
 
 def _bad(found: Judgement) -> str:
@@ -78,13 +80,14 @@ def _bad(found: Judgement) -> str:
 
 
 def _all_well(found: Judgement) -> str:
-    count = len(found.aim.cards)
-    if found.aim.bad:
+    tested = frozenset(found.aim.cards) - found.spared
+    count, some = len(tested), bool(found.aim.bad or found.spared)
+    if some:
         which, each = f"the {count} cards that were tested", f"each of the {count} cards that were tested"
     else:
         which, each = f"all {count} cards", f"each of {count} cards"
     if count < 2:
-        return "the one card that was tested works" if found.aim.bad else "the one card works"
-    if frozenset(found.aim.cards) in found.found.together:
+        return "the one card that was tested works" if some else "the one card works"
+    if tested in found.found.together:
         return f"{which} work together"
     return f"{each} works, with others as well"

@@ -211,6 +211,31 @@ def test_cards_that_are_out_beforehand_are_told_of(
     assert set(verdict.cards) == set(cards)
 
 
+@pytest.mark.parametrize(
+    ("first", "ended", "scope", "said"),
+    [
+        (
+            ((0, 1, 2, 3),),
+            {(0, 1, 2, 3): "ok"},
+            "none",
+            "the 4 cards that were tested work together; cards 4, 5, 6, 7 not tested",
+        ),
+        (((5,),), {(5,): "ok"}, "none", "the one card that was tested works"),
+        (((0, 1, 2, 3), (4, 5)), {(0, 1, 2, 3): "ok"}, "inconclusive", "4, 5, 6, 7 not tested, or not with"),
+        (((0, 1, 2, 3),), {(0, 1, 2, 3): "ok", (6, 7): "timeout init"}, "inconclusive", "cards 6 and 7"),
+        ((), {(0, 1, 2, 3): "ok"}, "inconclusive", "4, 5, 6, 7 not tested, or not with others"),
+    ],
+)
+def test_cards_without_a_test_leave_nothing_open_where_all_groups_that_are_wanted_work(
+    first: tuple[tuple[int, ...], ...], ended: dict[tuple[int, ...], str], scope: str, said: str
+) -> None:
+    aim = Aim(tuple(range(8)), wants=tuple(Wanted(str(of), tp=len(of)) for of in first), first=first)
+    verdict = judge(aim, [outcome(cards, end) for cards, end in ended.items()])
+    assert verdict.scope == scope
+    assert said in verdict.summary
+    assert {verdict.cards[card].verdict for card in (4, 7) if (card,) not in ended} == {"unknown"}
+
+
 @pytest.mark.parametrize("speed", [0.80, 0.84, 0.849, 0.85, 0.86, 1.0])
 def test_what_is_too_slow_is_so_to_plan_and_verdict_alike(speed: float) -> None:
     cards = tuple(range(8))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.own import hostreads, hostview
-from klops.actions.own.cards import choosing, remedy, report
+from klops.actions.own.cards import choosing, failing, remedy, report
 from klops.actions.own.cards.diagnosis import asking
 from klops.actions.own.cards.record import document as record
 from klops.actions.own.cards.record import notes
@@ -79,7 +79,7 @@ def _usable(ctx: Context, settings: Settings, order: Order, result: Mapping[str,
         failure = remedy.named(error, ctx.view.host)
         raise failure.but(values=_with(result, standing, {})) from error
     begun = {name: cards for name, cards in choice.items() if name in order.begin}
-    unproven = standing.unproven(begun)
+    unproven = standing.unproven(begun) or failing.suspect(standing, units, begun)
     if unproven and result["scope"] == INCONCLUSIVE:
         # what could not be tested is not good, and least of all a smaller group that nobody asked for
         raise TaskFailed(
