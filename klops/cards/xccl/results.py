@@ -115,6 +115,8 @@ class Aim:
     #: cards that are kept out already, by hand or by an earlier verdict: they aren't tested, and no group of
     #: theirs is whole
     bad: tuple[int, ...] = ()
+    #: other cards, on which a service is ready: they prove driver, container and host
+    serving: tuple[int, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -148,6 +150,7 @@ class Aim:
                 "groups": tuple(map(tuple, said["groups"])),
                 "first": tuple(map(tuple, said["first"])),
                 "bad": tuple(said.get("bad", ())),
+                "serving": tuple(said.get("serving", ())),
                 "links": {(a, b): kind for a, b, kind in said["links"]},
                 "baseline": {
                     int(size): {int(count): float(gbps) for count, gbps in of.items()}

@@ -96,10 +96,31 @@ def test_a_test_in_which_nothing_works_clears_no_card_that_failed(confirm: int) 
     world.links = {frozenset(pair) for pair in itertools.combinations(range(4), 2)}
     with pytest.raises(TaskFailed) as raised:
         world.apply("restored", cards=["0", "1", "2", "3"])
-    assert raised.value.values["scope"] == "stack"
+    assert raised.value.values["scope"] == "inconclusive"
     assert [card["verdict"] for card in world.plan("listed").result["cards"][:4]] == ["fail"] * 4
     assert len(world.notes) == (4 if confirm == 1 else 0)
     assert not world.plan("usable").steps, "the service goes on"
+
+
+def test_cards_beside_a_ready_service_are_judged_by_themselves_and_it_is_not_to_be_ended() -> None:
+    world = World(bad={4, 5, 6, 7}, services={"main": {"tp": 4}})
+    world.runs([0, 1, 2, 3])
+    with pytest.raises(TaskFailed) as raised:
+        world.apply("diagnosed")
+    assert world.verbs("xccl")[-1]["aim"]["serving"] == [0, 1, 2, 3]
+    assert (raised.value.code, raised.value.values["excluded"]) == ("cards-bad", [4, 5, 6, 7])
+    assert "--recreate" not in raised.value.hint
+    assert "klops cards exclude h 4 5 6 7" in raised.value.hint
+
+
+def test_a_container_in_which_a_unit_runs_is_not_to_be_made_anew() -> None:
+    world = World(bad={4, 5, 6, 7}, services={"main": {"tp": 4}})
+    world.runs([0, 1, 2, 3], "starting")
+    with pytest.raises(TaskFailed) as raised:
+        world.apply("diagnosed")
+    assert world.verbs("xccl")[-1]["aim"]["serving"] == []
+    assert raised.value.code == "cards-host"
+    assert raised.value.hint == "klops down h ends main, then klops doctor xccl h"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def _next(host: str, result: Mapping[str, Any], cards: Sequence[Mapping[str, Any
     bad = " ".join(str(card["index"]) for card in cards if card["verdict"] == FAIL)
     scope, found = result.get("scope"), []
     if scope in (STACK, HOST):
-        return [f"klops up {host} --recreate makes the container anew, {again} looks again"]
+        # with the container everything that runs in it would end
+        running = busy(host, (card for card in result.get("cards") or () if card.get("in_use_by")), again)
+        return running or [f"klops up {host} --recreate makes the container anew, {again} looks again"]
     if result.get("recommended_cards"):
         listed = ", ".join(map(str, result["recommended_cards"]))
         found.append(f"klops up {host} serves on card {listed}")

@@ -32,6 +32,8 @@ class Found:
     together: Tests
     #: a test counts that failed so often
     needed: int
+    #: cards beside these, on which a service is ready
+    serving: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, aim: Aim, outcomes: Iterable[Outcome]) -> Found:
@@ -48,6 +50,7 @@ class Found:
             {one.cards[0]: one for cards, one in tests.items() if len(cards) == 1},
             {cards: one for cards, one in tests.items() if len(cards) > 1},
             aim.needed,
+            aim.serving,
         )
 
     def counts(self, one: Outcome) -> bool:

@@ -6,6 +6,8 @@ In this order:
 - Cards work alone and no two of them together, all alike: the stack if it is one error while the group is
   formed, or one that is known to be of the set-up. No card is excluded, and a smaller group would not help.
   Wrong sums and silence may as well be each of these cards' own fault: inconclusive.
+- Where other cards serve meanwhile they prove host and stack: cards that fail alone are bad then, and what
+  fails together, or doesn't even start, is inconclusive.
 - A card that fails alone is bad. Of the others :mod:`~klops.cards.xccl.judging.blame` says which explain the
   pairs that failed; the pairs that no bad card explains are bad links, whose ends are good.
 - A larger group that failed though all its pairs work: groups of that size, no card, no pair.
@@ -83,11 +85,22 @@ def _nothing_works(found: Found) -> Verdict | None:
     ended = list(found.alone.values())
     if len(ended) < 2 or len(found.dead()) < len(ended):
         return None
-    scope = STACK if all(one.stage == START for one in ended) else HOST
-    where = "torch or what it needs in the container" if scope == STACK else "driver, container or host"
+    began = any(one.stage != START for one in ended)
+    if began and found.serving:
+        return None  # each of them is bad by itself
+    where = "driver, container or host" if began else "torch or what it needs in the container"
     way = "all alike" if alike(ended) else "not all alike"
     said = f"none of {len(ended)} cards works alone, {way} ({words.hows(ended)}): {where}, not a card"
+    scope = HOST if began else STACK
+    if found.serving:
+        # of a process that doesn't begin its card is the last to suspect, and yet others began
+        scope, said = INCONCLUSIVE, f"{said}; {_others_serve(found)}"
     return _for_all(found, scope, said, "does not work alone, as no other does", ended, ())
+
+
+def _others_serve(found: Found) -> str:
+    """Word of the cards that prove driver, container and host."""
+    return f"{words.cards(found.serving)} {'serves' if len(found.serving) == 1 else 'serve'} meanwhile"
 
 
 def _nothing_together(found: Found) -> Verdict | None:
@@ -112,10 +125,11 @@ def _nothing_together(found: Found) -> Verdict | None:
     number = f"all {len(ended)} tested pairs fail" if len(ended) > 1 else "the one pair fails"
     said = f"each card works alone and no two together, {number} alike ({words.how(ended[0])}): "
     reason = "works alone, but no two cards work together"
-    if (ended[0].status, ended[0].stage) == (ERROR, INIT) or (quote and quote.setup):
+    if not found.serving and ((ended[0].status, ended[0].stage) == (ERROR, INIT) or (quote and quote.setup)):
         return _for_all(found, STACK, f"{said}driver or set-up, not a card", reason, ended, dead)
     # wrong sums, or no answer, may as well be the fault of each of these cards
     said += "driver, set-up or all of these cards, as no good partner was free to test with"
+    said += f"; {_others_serve(found)}" if found.serving else ""
     return _for_all(found, INCONCLUSIVE, said, reason, ended, dead)
 
 

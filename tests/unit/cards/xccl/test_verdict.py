@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -234,6 +235,38 @@ def test_cards_without_a_test_leave_nothing_open_where_all_groups_that_are_wante
     assert verdict.scope == scope
     assert said in verdict.summary
     assert {verdict.cards[card].verdict for card in (4, 7) if (card,) not in ended} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("alone", "pairs", "without", "scope", "verdicts"),
+    [
+        ("error allocate", None, "host", "card", {"fail"}),
+        ("timeout collective", None, "host", "card", {"fail"}),
+        # of a rank that doesn't even start it isn't the card that is to be suspected
+        ("error start", None, "stack", "inconclusive", {"unknown"}),
+        ("ok", "error init", "stack", "inconclusive", {"unknown"}),
+        ("ok", "timeout init", "inconclusive", "inconclusive", {"unknown"}),
+    ],
+)
+def test_cards_on_which_a_service_is_ready_prove_host_and_stack(
+    alone: str, pairs: str | None, without: str, scope: str, verdicts: set[str]
+) -> None:
+    aim = Aim((4, 5, 6, 7))
+    ended = [outcome((card,), alone) for card in aim.cards]
+    ended += [outcome(pair, pairs) for pair in combinations(aim.cards, 2) if pairs]
+    assert judge(aim, ended).scope == without
+    verdict = judge(replace(aim, serving=(0, 1, 2, 3)), ended)
+    assert verdict.scope == scope
+    assert {one.verdict for one in verdict.cards.values()} == verdicts
+    if scope == "inconclusive":
+        assert verdict.summary.partition("; first error")[0].endswith("cards 0, 1, 2, 3 serve meanwhile")
+
+
+def test_of_an_aim_without_word_of_services_none_serves() -> None:
+    said = Aim((0, 1), serving=(4,)).as_json()
+    assert Aim.of(said).serving == (4,)
+    del said["serving"]
+    assert Aim.of(said).serving == ()
 
 
 @pytest.mark.parametrize("speed", [0.80, 0.84, 0.849, 0.85, 0.86, 1.0])

@@ -83,10 +83,12 @@ def aim(
     serial: bool = False,
     full: bool = False,
     bad: Sequence[int] = (),
+    serving: Sequence[int] = (),
 ) -> Aim:
     """What the diagnosis is for. A first group with a card that can't be tested is none.
 
-    ``bad``: cards that aren't tested as they can't serve anyhow, so that no group of theirs is whole.
+    ``bad``: cards that aren't tested as they can't serve anyhow, so that no group of theirs is whole;
+    ``serving``: those on which a service is ready.
     """
     probe = settings.cards.probe
     groups = [tuple(group) for group in first if set(group) <= set(cards)]
@@ -103,6 +105,7 @@ def aim(
         needed=probe.needed,
         full=full,
         bad=tuple(bad),
+        serving=tuple(index for index in serving if index not in cards),
     )
 
 

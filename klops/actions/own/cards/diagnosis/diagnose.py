@@ -191,6 +191,7 @@ class Diagnose(Step):
             serial=order.serial,
             full=order.full,
             bad=bad,
+            serving=standing.serving,
         )
         service = next((one.name for one in order.wanted if one.name in settings.services), "")
         return asking.request(

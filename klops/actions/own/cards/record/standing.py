@@ -118,6 +118,8 @@ class Standing:
     unread: bool = False
     #: why it isn't certain which cards are gone, "" where none is or that is
     doubt: str = ""
+    #: indexes of the cards of services that are ready
+    serving: tuple[int, ...] = ()
 
     @property
     def usable(self) -> tuple[int, ...]:
@@ -211,6 +213,7 @@ def look(settings: Settings, host: HostView, replies: Replies, *, check: bool = 
         driver=host.driver,
         unread=host.verdict is None,
         doubt=host.missing.doubt,
+        serving=_serving(host),
     )
     busy = busy_units(host)
     nodes = host.nodes if host.ours else {}
@@ -246,6 +249,11 @@ def busy_units(host: HostView) -> dict[int, str]:
         if unit.get("lineage") or unit.get("state") in _HOLDS
         for index in unit.get("cards") or ()
     }
+
+
+def _serving(host: HostView) -> tuple[int, ...]:
+    ready = (unit for unit in host.units.values() if unit.get("state") == "ready")
+    return tuple(sorted({index for unit in ready for index in unit.get("cards") or ()}))
 
 
 def _state(settings: Settings, host: HostView, whole: Standing, card: Card) -> CardState:
