@@ -12,7 +12,7 @@ from klops.agent.audit import Audit
 from klops.agent.errors import VerbError
 from klops.agent.trouble import Troubles
 from klops.agent.units import quarantine
-from klops.cards.record.quarantine import same_card
+from klops.cards.record.quarantine import recognisable, same_card
 
 _KEYS = {"schema": int, "verdict": dict, "baseline": dict, "add": list, "lift": list}
 
@@ -68,7 +68,7 @@ def _checked(text: str) -> dict[str, Any]:
         wrong = [name for name in asked if not isinstance(asked[name], _KEYS[name])]
         for one in asked.get("add", []):
             wrong += [key for key in ("kind", "reason", "by", "boot_id") if not isinstance(one[key], str)]
-            wrong += [] if isinstance(one["card"], dict) and one["card"] else ["card"]
+            wrong += [] if isinstance(one["card"], dict) and recognisable(one["card"]) else ["card"]
         for one in asked.get("lift", []):
             wrong += [] if isinstance(one["card"], dict) and isinstance(one["kinds"], list) else ["lift"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -93,6 +93,11 @@ def identity(card: Mapping[str, Any]) -> dict[str, Any]:
     return {key: card.get(key) for key in _CARD}
 
 
+def recognisable(card: Mapping[str, Any]) -> bool:
+    """Whether :func:`same_card` can be true of it: an index alone identifies none."""
+    return any(card.get(key) for key in (*_IDENTITY, "node"))
+
+
 def same_card(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two descriptions are of one card: by UUID, serial or PCI address, else by the node's name."""
     for key in _IDENTITY:

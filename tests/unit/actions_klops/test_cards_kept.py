@@ -102,6 +102,25 @@ def test_a_test_in_which_nothing_works_clears_no_card_that_failed(confirm: int) 
     assert not world.plan("usable").steps, "the service goes on"
 
 
+def test_a_card_that_is_gone_and_was_never_known_can_not_be_noted() -> None:
+    world = World()
+    hide(world, [7])
+    with pytest.raises(TaskFailed, match="so no note can be of it") as raised:
+        world.apply("excluded", cards=["7"], reason="gone")
+    assert raised.value.code == "card-missing"
+    assert "klops.cards.use" in raised.value.hint
+    assert not world.verbs("note")
+
+
+def test_a_card_that_is_gone_and_was_known_is_noted_and_out_when_it_is_back() -> None:
+    world = World()
+    world.apply("learned")
+    hide(world, [7])
+    world.apply("excluded", cards=["7"], reason="gone")
+    repair(world)
+    assert [card["index"] for card in world.plan("listed").result["cards"] if not card["usable"]] == [7]
+
+
 def test_cards_beside_a_ready_service_are_judged_by_themselves_and_it_is_not_to_be_ended() -> None:
     world = World(bad={4, 5, 6, 7}, services={"main": {"tp": 4}})
     world.runs([0, 1, 2, 3])

@@ -39,6 +39,9 @@ def excluded(
         return Plan(failure=UsageError("klops.cards: state excluded needs cards"))
     if seconds is not None and standing.now is None:
         return Plan(failure=TaskFailed("the host's clock could not be read, so no note can expire"))
+    nobody = [str(one.index) for one in named if not quarantine.recognisable(one.identity)]
+    if nobody:
+        return Plan(failure=_nobody(", ".join(nobody)), result=_result(standing, named))
     expires = None if seconds is None or standing.now is None else round(standing.now + seconds, 3)
     by, due = whoami.user(), []
     before = {one.index: _by_hand(standing, one) for one in named}
@@ -84,6 +87,16 @@ def excluded(
     )
     step = WriteNotes(view.settings, standing, tuple(due), add=add, result=result)
     return Plan(steps=(step,), result=result, warnings=tuple(warnings))
+
+
+def _nobody(cards: str) -> TaskFailed:
+    """A note is of a card, not of a number: the next card with this number is another one."""
+    return TaskFailed(
+        f"card {cards}: xpu-smi doesn't show it, and neither UUID, serial nor PCI address of it is known, "
+        "so no note can be of it",
+        code="card-missing",
+        hint="klops.cards.use without it keeps services off it, also when it is back",
+    )
 
 
 def restored(
