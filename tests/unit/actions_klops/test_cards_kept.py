@@ -121,6 +121,38 @@ def test_a_card_that_is_gone_and_was_known_is_noted_and_out_when_it_is_back() ->
     assert [card["index"] for card in world.plan("listed").result["cards"] if not card["usable"]] == [7]
 
 
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("state", ["restored", "diagnosed"])
+def test_a_card_that_klops_is_not_to_use_is_not_tested(state: str, check: bool) -> None:
+    notes = World()
+    notes.apply("excluded", cards=["5"], reason="x")
+    world = World(cards={"use": [0, 1, 2, 3], "groups": [[0, 1, 2, 3]]}, notes=notes.notes)
+    failure = world.plan(state, check=check, cards=["3", "5"]).failure
+    assert isinstance(failure, TaskFailed)
+    assert failure.message == "card 5 is none of those that klops.cards.use names"
+    assert failure.code == "card-unknown"
+
+
+def test_a_note_on_a_card_that_klops_is_not_to_use_is_lifted_by_force() -> None:
+    world = World(cards={"use": [0, 1, 2, 3], "groups": [[0, 1, 2, 3]]})
+    world.apply("excluded", cards=["5"], reason="x")
+    world.apply("restored", cards=["5"], force=True)
+    assert not world.notes
+
+
+def test_a_card_on_which_a_unit_runs_is_not_put_back_by_a_test_of_others() -> None:
+    world = World(services={"main": {"tp": 4}})
+    world.runs([0, 1, 2, 3])
+    world.apply("excluded", cards=["3", "5"], reason="x")
+    failure = world.plan("restored", cards=["3", "5"]).failure
+    assert isinstance(failure, TaskFailed)
+    assert (failure.code, failure.message) == ("cards-busy", "not to be tested: card 3: in use by main")
+    assert failure.hint.startswith("klops down h ends main, then klops cards restore h 3 5; or, where")
+    world.apply("restored", cards=["3"], force=True)
+    assert world.apply("restored", cards=["5"])["restored"] == [5]
+    assert not world.notes
+
+
 def test_cards_beside_a_ready_service_are_judged_by_themselves_and_it_is_not_to_be_ended() -> None:
     world = World(bad={4, 5, 6, 7}, services={"main": {"tp": 4}})
     world.runs([0, 1, 2, 3])

@@ -230,6 +230,9 @@ def _tested(
         told = f"klops.cards.baseline is {view.settings.cards.baseline}, which is read and never written"
         hint = "delete the setting: then baseline.json below klops.root is written, and read"
         return Plan(failure=TaskFailed(f"nothing is learned: {told}", code="cards-baseline", hint=hint))
+    strange = naming.unused(named)
+    if strange is not None:
+        return Plan(failure=strange)
     if view.check:
         return Plan(unknown="the cards would be tested by collectives")
     only = {one.index for one in named}

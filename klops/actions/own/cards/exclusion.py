@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from klops.actions.base import Plan, View
-from klops.actions.own.cards import report
+from klops.actions.own.cards import naming, remedy, report
 from klops.actions.own.cards.diagnosis.diagnose import Diagnose
 from klops.actions.own.cards.order import Order
 from klops.actions.own.cards.record import document as record
@@ -105,6 +105,10 @@ def restored(
     """A test of the cards, which lifts the notes of those that pass; with ``force`` no test."""
     if not named:
         return Plan(failure=UsageError("klops.cards: state restored needs cards"))
+    strange = naming.unused(named)
+    if strange is not None and not force:
+        # nothing is said of such a card by a test, and so nothing to put it back on
+        return Plan(failure=strange, result=_result(standing, named))
     untold = [one for one in named if standing.known.cards and not (one.out or one.good or one.unit)]
     out = [one for one in named if one.out or one in untold]
     result = _result(standing, named)
@@ -129,6 +133,13 @@ def restored(
             verdict=record.without(document, [one.identity for one in out]) if document else None,
         )
         return Plan(steps=(step,), result=result, warnings=(*warnings, told))
+    busy = [one for one in out if one.unit]
+    if busy:
+        told = "; ".join(f"card {one.index}: in use by {one.unit}" for one in busy)
+        asked = Order(purpose="restored", cards=(), restore=tuple(one.index for one in out))
+        hint = remedy.untested(view.host, asked, [one.as_json() for one in busy])
+        failure = TaskFailed(f"not to be tested: {told}", code="cards-busy", hint=hint)
+        return Plan(failure=failure, result=result)
     if view.check:
         return Plan(unknown="the cards would be tested, and put back if they pass", warnings=tuple(warnings))
     absent = [one for one in out if not one.present or one.outside]

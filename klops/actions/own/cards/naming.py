@@ -24,6 +24,18 @@ def find(standing: Standing, names: Iterable[str]) -> list[CardState]:
     return list(found.values())
 
 
+def unused(named: Iterable[CardState]) -> TaskFailed | None:
+    """The error for cards that are not klops' to use, and so not to test; None where all are."""
+    listed = ", ".join(str(one.index) for one in named if not one.used)
+    if not listed:
+        return None
+    return TaskFailed(
+        f"card {listed} is none of those that klops.cards.use names",
+        code="card-unknown",
+        hint="no other card is used or tested: correct klops.cards.use, or name others",
+    )
+
+
 def _several(standing: Standing, text: str) -> list[CardState]:
     several = _RANGE.fullmatch(text)
     if several is None or any(is_called(one.identity, text) for one in standing.cards):
