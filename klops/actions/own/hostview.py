@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from klops.actions.own import desired, hostreads, records
 from klops.cards.evidence import driver
 from klops.cards.identity import CONTROL_NODE
+from klops.cards.record.form import readable
 from klops.cards.record.presence import Missing, missing
 from klops.cards.smi import Cards, assumed_cards, noted_minors, read_cards
 from klops.cards.smi.query import parse_query
@@ -298,6 +299,7 @@ def look(replies: Replies, settings: Settings) -> HostView:
     known = status.json() if status.stdout else None
     agent = known if status.ok and isinstance(known, dict) and "units" in known else None
     verdict, baseline = (_document(replies, key) for key in (hostreads.VERDICT, hostreads.BASELINE))
+    verdict = verdict if verdict is not None and readable(verdict) else None
     boot_id = _boot(replies, agent)
     cards, place = cards_of(replies, settings, noted_minors((verdict, baseline), boot_id))
     nodes: Mapping[str, str] = {}

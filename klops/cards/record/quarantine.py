@@ -9,6 +9,7 @@ a boot. One of the kind ``hand`` was written by a person, and stays until it exp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -118,8 +119,8 @@ def in_force(
     for one in notes:
         if not isinstance(one, dict) or not isinstance(one.get("card"), dict):
             continue
-        expires = one.get("expires")
-        if isinstance(expires, (int, float)) and expires <= now:
+        expires = ends(one)
+        if expires is not None and expires <= now:
             continue
         if one.get("kind") == UNKILLABLE:
             process = _process(one)
@@ -127,6 +128,12 @@ def in_force(
                 continue
         found.append(one)
     return found
+
+
+def ends(one: Mapping[str, Any]) -> float | None:
+    """When a note ends, epoch seconds; None for one that has no end, or says something that is no time."""
+    said = one.get("expires")
+    return said if isinstance(said, (int, float)) and math.isfinite(said) else None
 
 
 def outlived(
@@ -188,4 +195,4 @@ def _who(one: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def told(one: Mapping[str, Any]) -> dict[str, Any]:
     """What ``klops status`` shows of a note with its card."""
-    return {key: one.get(key) for key in ("reason", "by", "at", "kind", "expires")}
+    return {**{key: one.get(key) for key in ("reason", "by", "at", "kind")}, "expires": ends(one)}

@@ -365,6 +365,17 @@ def test_a_word_may_be_prolonged_and_what_was_said_before_is_told() -> None:
     assert world.stage.warnings[-1] == "card 1 was kept out of service before: ticket 4711, for 2 h more"
 
 
+@pytest.mark.parametrize("expires", ["soon", float("inf"), float("nan")])
+def test_a_word_whose_end_is_no_time_stands_for_ever(expires: object) -> None:
+    world = World()
+    world.apply("excluded", cards=["1"], reason="ticket 4711")
+    world.notes[0]["expires"] = expires
+    with pytest.raises(TaskFailed, match="card 1: ticket 4711, for ever"):
+        world.apply("excluded", cards=["1"], for_seconds=5.0)
+    assert not world.plan("excluded", cards=["1"]).steps
+    assert world.plan("listed").result["cards"][1]["quarantine"]["expires"] is None
+
+
 # -- what was learned ----------------------------------------------------------------------------------------
 
 

@@ -419,13 +419,31 @@ def test_after_a_boot_that_counts_anew_the_right_card_stays_out() -> None:
     assert by[1]["quarantine"] is None
 
 
-@pytest.mark.parametrize("text", ["{", '{"schema": 2}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"schema": 2}',
+        '{"result": 5}',
+        '{"cards": [5]}',
+        '{"result": {"cards": 5}}',
+        '{"result": {"cards": [{"bdf": "0000:52:00"}]}}',
+        '{"result": {"cards": [{"index": 0, "bdf": "0000:52:00", "evidence": 5}]}}',
+        '{"result": {"cards": [], "pairs": [5]}}',
+        '{"result": {"pairs": [{"a": [0], "b": 1, "status": "ok"}]}}',
+        '{"result": {"pairs": [{"a": 0, "b": 1}]}}',
+        '{"result": {"pairs": [{"a": 0, "b": 1, "status": "ok", "gbps": "fast"}]}}',
+        '{"result": {"outcomes": [{"cards": 3, "status": "ok"}]}}',
+        '{"result": {"recommended": {"s": 3}}}',
+    ],
+)
 def test_a_verdict_that_can_not_be_read_is_none(text: str) -> None:
     world = World()
     world.over["cards.verdict"] = reply(text)
     (step,) = world.plan("usable").steps
     assert "what was found of them can't be read" in step.change().what
     assert "can't be read" in world.plan("listed").result["notes"][0]
+    assert world.apply("usable")["recommended"] == {"main": ALL}
 
 
 def test_a_scan_is_no_verdict() -> None:

@@ -47,6 +47,13 @@ def test_what_a_later_klops_writes_counts_until_it_expires() -> None:
     assert quarantine.in_force([by_hand], "b1", 20.0, lambda process: False) == []
 
 
+@pytest.mark.parametrize("expires", [None, "soon", [1], float("nan"), float("inf")])
+def test_one_whose_end_is_no_time_has_none(expires: object) -> None:
+    by_hand = note(kind="hand", process=None, expires=expires)
+    assert quarantine.ends(by_hand) is None
+    assert quarantine.in_force([by_hand], "b1", 1e12, lambda process: False) == [by_hand]
+
+
 def test_what_is_no_note_is_passed_over() -> None:
     assert quarantine.in_force(["x", {}, {"card": 3}, note()], "b0", 1.0, lambda process: None) == [note()]
 

@@ -55,7 +55,7 @@ def excluded(
         return Plan(failure=failure, result=_result(standing, named))
     for one in named:
         note = before[one.index]
-        if note is None or (reason and note.get("reason") != reason) or expires != note.get("expires"):
+        if note is None or (reason and note.get("reason") != reason) or expires != quarantine.ends(note):
             due.append(one)
     result = _result(standing, named)
     warnings = [
@@ -196,14 +196,14 @@ def _shorter(expires: float | None, note: Mapping[str, Any] | None) -> bool:
     """Whether what ends at ``expires`` (None: never) ends before this note does."""
     if note is None or expires is None:
         return False
-    until = note.get("expires")
-    return until is None or expires < float(until)
+    until = quarantine.ends(note)
+    return until is None or expires < until
 
 
 def _said(standing: Standing, note: Mapping[str, Any] | None) -> str:
     """Reason and end of a note, for people."""
-    until = (note or {}).get("expires")
-    left = "for ever" if until is None else f"for {span(float(until) - (standing.now or 0.0))} more"
+    until = quarantine.ends(note or {})
+    left = "for ever" if until is None else f"for {span(until - (standing.now or 0.0))} more"
     return f"{(note or {}).get('reason')}, {left}"
 
 
