@@ -59,7 +59,8 @@ def join(
 
     The index is that of ``-m``; without ``-m`` it is the place in ``-q``. The minor is that of ``-q``, or
     the one ``noted`` for the address; without both the index is taken for it, which is wrong on some hosts,
-    so that is a finding, and the card says that its minor isn't known.
+    so that is a finding, and the card says that its minor isn't known. A UUID or serial that two cards share
+    is a finding too, and no card has it: it would make one card of them.
     """
     findings: list[str] = []
     by_bdf = {row.bdf: row for row in rows}
@@ -118,8 +119,18 @@ def join(
         twice = sorted({value for value in values if values.count(value) > 1})
         findings.extend(f"two cards have {what} {value}" for value in twice)
     told = [card.minor for card in cards if card.minor_known]
-    # of two cards with one number at least one has another
-    sure = [replace(c, minor_known=c.minor_known and told.count(c.minor) == 1) for c in cards]
+    uuids, serials = [card.uuid for card in cards], [card.serial for card in cards]
+    sure = [
+        replace(
+            card,
+            # of two cards with one number at least one has another
+            minor_known=card.minor_known and told.count(card.minor) == 1,
+            # and what two cards share tells neither from the other
+            uuid=card.uuid if uuids.count(card.uuid) == 1 else "",
+            serial=card.serial if serials.count(card.serial) == 1 else "",
+        )
+        for card in cards
+    ]
     return Cards(tuple(sorted(sure, key=lambda card: card.index)), tuple(findings))
 
 

@@ -6,16 +6,18 @@ cut short or a value of ``N/A`` costs that value and nothing else.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 
 from klops.cards.identity import normalise_bdf
-from klops.cards.smi.values import number
+from klops.cards.smi.values import number, said
 
 _BDF, _BOARD, _DEVICE, _SERIAL, _TEMPERATURE, _POWER = 0, 1, 2, 3, 4, 8
 _MEMORY_USED, _MEMORY_TOTAL, _UTILISATION, _FIRMWARE, _MODEL = 17, 18, 19, 20, 21
 #: Fields of a whole line.
 MACHINE_FIELDS = 32
+_TWO_WORDS = re.compile(r'(?<!")Invalid Argument(?!")')
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,15 @@ class MachineRow:
     whole: bool = True
 
 
+def _whole_values(line: str) -> str:
+    """The line with quotes around the one value of two words, so that it stays one field."""
+    return _TWO_WORDS.sub(r'"\g<0>"', line)
+
+
 def parse_machine(text: str) -> list[MachineRow]:
     """Rows of ``xpu-smi -m``. Lines that don't start with a PCI address are noise and left out."""
     rows = []
-    for line in text.splitlines():
+    for line in map(_whole_values, text.splitlines()):
         try:
             fields = shlex.split(line)
         except ValueError:  # an unbalanced quote: a line cut in the middle of the model's name
@@ -61,14 +68,14 @@ def parse_machine(text: str) -> list[MachineRow]:
                 bdf=bdf,
                 index=index,
                 device=number(padded[_DEVICE]),
-                serial=padded[_SERIAL],
+                serial=said(padded[_SERIAL]),
                 temperature=number(padded[_TEMPERATURE]),
                 power=number(padded[_POWER]),
                 memory_used=number(padded[_MEMORY_USED]),
                 memory_total=number(padded[_MEMORY_TOTAL]),
                 utilisation=number(padded[_UTILISATION]),
-                firmware=padded[_FIRMWARE],
-                model=padded[_MODEL],
+                firmware=said(padded[_FIRMWARE]),
+                model=said(padded[_MODEL]),
                 whole=len(fields) == MACHINE_FIELDS,
             )
         )

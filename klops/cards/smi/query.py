@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from klops.cards.identity import normalise_bdf
-from klops.cards.smi.values import number
+from klops.cards.smi.values import number, said
 
 # "XPU 00000000:01:00.0", and not "XPU UUID", "XPU Part Number", "XPU Link Info", "XPU-RT Version" ...
 _HEADER = re.compile(r"^XPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d)\s*$")
@@ -87,9 +87,8 @@ class _Block:
     pids: list[int] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        """A value that says something: N/A and "Invalid Argument" don't."""
-        value = self.values.get(name, "")
-        return "" if value in ("N/A", "Invalid Argument", "None") else value
+        """A value, "" where there is none."""
+        return said(self.values.get(name, ""))
 
     def number(self, name: str) -> int | None:
         return number(self.text(name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from klops.cards import smi
@@ -102,6 +104,14 @@ def test_a_line_cut_within_the_quotes_is_read() -> None:
     assert (row.bdf, row.memory_total) == ("0000:16:00", 98304)
 
 
+@pytest.mark.parametrize("nothing", ["N/A", "None", '"Invalid Argument"', "Invalid Argument"])
+def test_what_stands_for_no_value_is_no_serial_and_costs_nothing_else(nothing: str) -> None:
+    (row,) = parse_machine(ROW0.replace("SN0", nothing))
+    (whole,) = parse_machine(ROW0)
+    assert row.serial == ""
+    assert replace(row, serial="SN0") == whole
+
+
 def test_noise_is_passed_over() -> None:
     text = f"hello from .bashrc\n\x1b[31mWARN driver is old\x1b[0m\n{ROW0}\r\n'unbalanced\n{ROW1}\n12 34\n"
     assert [row.index for row in parse_machine(text)] == [0, 1]
@@ -176,6 +186,21 @@ def test_two_cards_of_one_minor_are_a_finding() -> None:
         + ROW1.replace(":05:", ":9A:").replace("SN1", "SN8")
     )
     assert smi.read_cards(rows, QUERY + second()).findings == ("two cards have minor number 0",)
+
+
+def test_what_two_cards_share_identifies_neither() -> None:
+    query = QUERY.partition("XPU 00000000:01")[0] + "".join(
+        f"XPU 00000000:0{place}:00.0\n"
+        f"    Serial Number : {serial}\n    XPU UUID : GPU-0\n    Minor Number : {i}\n"
+        for i, (place, serial) in enumerate(((3, "SN0"), (5, "SN0"), (7, "SN7")))
+    )
+    cards = smi.read_cards("", query)
+    assert [(card.uuid, card.serial, card.bdf) for card in cards.cards] == [
+        ("", "", "0000:03:00"),
+        ("", "", "0000:05:00"),
+        ("", "SN7", "0000:07:00"),
+    ]
+    assert {"two cards have UUID GPU-0", "two cards have serial SN0"} <= {*cards.findings}
 
 
 def test_assumed_cards() -> None:
