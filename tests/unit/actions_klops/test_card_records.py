@@ -180,6 +180,33 @@ def test_a_group_that_worked_is_remembered_until_one_of_its_cards_fails() -> Non
     assert frozenset(ALL) not in {frozenset(one["cards"]) for one in world.verdict["result"]["outcomes"]}
 
 
+def test_what_is_known_of_cards_that_other_settings_use_stays() -> None:
+    world = World(bad={5}, links={frozenset((6, 7))})
+    diagnosed(world)
+    four = World(
+        cards={"use": [0, 1, 2, 3], "groups": [[0, 1, 2, 3]]},
+        verdict=world.verdict,
+        services={"main": {"tp": 4}},
+    )
+    assert diagnosed(four)["scope"] == "none"
+    again = World(bad={5}, verdict=four.verdict)
+    cards = again.plan("listed").result["cards"]
+    assert [card["verdict"] for card in cards] == ["pass"] * 5 + ["fail"] + ["pass"] * 2
+    assert cards[5]["at"] == world.verdict["at"]
+    assert [one["serial"] for one in again.verdict["cards"]] == [f"SN0{index}" for index in range(8)]
+    assert [(one["a"], one["b"]) for one in again.verdict["result"]["pairs"] if one["status"] == "error"] == [
+        (6, 7)
+    ]
+    # also of one that is not there, without the node that it had
+    hidden = World(cards=four.cards, verdict=four.verdict)
+    for key, parts in (("smi.m", "\n"), ("smi.q", "XPU 0000")):
+        text = hidden.answer(key).text
+        hidden.over[key] = reply(parts.join(part for part in text.split(parts) if "SN07" not in part))
+    diagnosed(hidden)
+    (last,) = (one for one in hidden.verdict["cards"] if one["serial"] == "SN07")
+    assert (last["bdf"] != "", last["minor"], last["node"]) == (True, None, None)
+
+
 class Hurried(World):
     """There is time for the first ``left`` tests only."""
 

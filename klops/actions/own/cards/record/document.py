@@ -82,13 +82,14 @@ def document(
 
     A card that wasn't tested keeps what was said of it, with the time of that, and so does one of which the
     test tells less than is known: only a test that it passes clears a card that failed, and that it works
-    alone is no news of one that works with others. ``counts``: whether a failure counts for the row.
+    alone is no news of one that works with others. So does one that the settings don't use: other settings
+    may. ``counts``: whether a failure counts for the row.
     """
     before = standing.known
     boot, driver = before.document.get("boot_id"), str(before.document.get("driver") or "")
     same = boot == standing.boot_id and not changed(standing.driver, driver)
     cards, cleared = [], set()
-    for card in result["cards"]:
+    for card in (*result["cards"], *_beside(result, standing)):
         earlier = before.cards.get(card["index"], {})
         failed = earlier.get("verdict") == FAIL
         if may_serve(result, card, standing):
@@ -112,6 +113,9 @@ def document(
             if card.get("tested") and ((card["verdict"] == FAIL and counts) or card["index"] in cleared)
         ],
     )
+    # one that isn't there is not to be forgotten: it would not be known any more who is gone
+    gone = [card for card in result["cards"] if card["missing"] and card.get("bdf")]
+    here = [_identity(card, standing) for card in (*cards, *gone)]
     return {
         "schema": 1,
         "at": at,
@@ -119,14 +123,31 @@ def document(
         "driver": standing.driver,
         "by": by,
         "run": run,
-        "cards": [
-            _identity(card, standing)
-            # one that isn't there is not to be forgotten: it would not be known any more who is gone
-            for card in (*cards, *(c for c in result["cards"] if c["missing"] and c.get("bdf")))
-        ],
+        "cards": [*here, *_unused(before, result, here)],
         "consecutive": count,
         "result": {**result, "cards": cards, **_groups(result, before, cleared if known else None)},
     }, count
+
+
+def _beside(result: Mapping[str, Any], standing: Standing) -> list[dict[str, Any]]:
+    """Cards that are here and that this diagnosis says nothing of, as the settings don't use them."""
+    told = {card["index"] for card in result["cards"]}
+    return [{**one.as_json(), "tested": False} for one in standing.cards if one.index not in told]
+
+
+def _unused(
+    before: Known, result: Mapping[str, Any], here: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Identities of the time before that are not ``here``, under numbers of no card that the settings use.
+
+    Without their nodes: these are of that time.
+    """
+    told = {card["index"] for card in result["cards"]}
+    return [
+        {**one, **dict.fromkeys(("minor", "node"))}
+        for one in before.document.get("cards") or ()
+        if one.get("index") not in told and not any(same_card(one, card) for card in here)
+    ]
 
 
 def _numbers(card: Mapping[str, Any]) -> dict[str, Any]:
