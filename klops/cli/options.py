@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -118,6 +119,15 @@ SkipTagsOption = Annotated[
     list[str] | None,
     typer.Option("--skip-tags", metavar="TAG,...", help="Leave out tasks with one of these tags."),
 ]
+
+
+def _finite(seconds: float | None) -> float | None:
+    """Raises ``typer.BadParameter`` for what is a float and no length of time."""
+    if seconds is not None and not math.isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is not a length of time")
+    return seconds
+
+
 #: Of the commands that test cards.
 BudgetOption = Annotated[
     float | None,
@@ -125,6 +135,7 @@ BudgetOption = Annotated[
         "--budget",
         metavar="SECONDS",
         min=1,
+        callback=_finite,
         help="At most this long on a host; else klops.cards.budget.",
         show_default=False,
     ),

@@ -1,13 +1,19 @@
-"""Whether ``verdict.json`` has the form in which a diagnosis writes it: somebody may have edited it. Pure."""
+"""Whether what is kept has the form in which klops writes it: somebody may have edited it. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def moment(said: Any) -> float | None:
+    """A time, epoch seconds; None for what is none, also where it is a number."""
+    return said if isinstance(said, (int, float)) and math.isfinite(said) else None
+
+
 def readable(document: Mapping[str, Any]) -> bool:
-    """Whether all that is read of a document is of its kind; what isn't there at all was not said.
+    """Whether all that is read of ``verdict.json`` is of its kind; what isn't there at all was not said.
 
     >>> readable({"result": {"cards": [{"index": 0}]}})
     True

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from klops.cards.evidence.driver import changed
+from klops.cards.record.form import moment
 from klops.cards.record.quarantine import identity, same_card
 
+#: Seconds that a verdict may be ahead of the clock: of less than that a clock is put right while it runs.
+_AHEAD = 60.0
 #: Verdicts that count as a failing diagnosis, and those that end a row of such.
 _FAILS, _CLEARS = ("fail",), ("pass", "degraded")
 
@@ -34,9 +37,11 @@ def stale(
     if others:
         listed = ", ".join(str(card.get("index")) for card in others)
         return f"card {listed} is another one than then, or was not looked at"
-    at = document.get("at")
-    if now is None or not isinstance(at, (int, float)):
+    at = moment(document.get("at"))
+    if now is None or at is None:
         return "how old it is is not known"
+    if at - now > _AHEAD:
+        return f"the verdict is of a time that is still to come, in {span(at - now)}: the clock was set back"
     if now - at > max_age:
         return f"the verdict is {span(now - at)} old"
     return ""

@@ -9,9 +9,10 @@ a boot. One of the kind ``hand`` was written by a person, and stays until it exp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from klops.cards.record.form import moment
 
 UNKILLABLE, VERDICT, HAND = "unkillable", "verdict", "hand"
 #: What a note says of its card.
@@ -132,8 +133,7 @@ def in_force(
 
 def ends(one: Mapping[str, Any]) -> float | None:
     """When a note ends, epoch seconds; None for one that has no end, or says something that is no time."""
-    said = one.get("expires")
-    return said if isinstance(said, (int, float)) and math.isfinite(said) else None
+    return moment(one.get("expires"))
 
 
 def outlived(

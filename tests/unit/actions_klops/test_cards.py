@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from klops.actions.own.cards.action import CardsParams
 from klops.errors import AgentError, KlopsError, TaskFailed
 from klops.remote.fake import reply
 
@@ -507,3 +509,27 @@ def test_what_a_diagnosis_has_found_is_registered_when_it_fails() -> None:
     assert {"pairs", "collectives_run", "rounds", "rank_processes", "seconds", "healthy"} <= set(values)
     done = world.stage
     assert any("all 8 cards together" in one.message for one in done.progress)
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 0.0, -1.0])
+@pytest.mark.parametrize("name", ["for_seconds", "budget"])
+def test_what_is_no_length_of_time_is_a_mistake(name: str, seconds: float) -> None:
+    with pytest.raises(ValidationError, match=name):
+        CardsParams.model_validate({"state": "excluded", name: seconds})
+
+
+def test_a_verdict_from_the_future_is_tested_anew() -> None:
+    world = World()
+    world.apply("usable")
+    world.now -= 10 * 86400.0
+    (step,) = world.plan("usable").steps
+    assert "the clock was set back" in step.change().what
+    assert world.apply("usable")["recommended"] == {"main": ALL}
+    assert not world.plan("usable").steps
+
+
+def test_the_time_of_a_verdict_that_is_none_is_not_known() -> None:
+    world = World()
+    world.apply("usable")
+    world.verdict["at"] = float("inf")
+    assert world.plan("listed").message.endswith("never tested")

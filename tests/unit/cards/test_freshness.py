@@ -23,6 +23,14 @@ def test_it_is_good_for_a_while() -> None:
     assert why(now=1061.0) == "the verdict is 1 min old"
 
 
+def test_a_verdict_from_the_future_is_no_good() -> None:
+    """The clock was set back: it would stay good until that time comes."""
+    assert why(now=950.0) == "", "a clock that is put right a little"
+    assert (
+        why(now=900.0) == "the verdict is of a time that is still to come, in 1 min: the clock was set back"
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
@@ -30,10 +38,12 @@ def test_it_is_good_for_a_while() -> None:
         ({"boot_id": ""}, "whether the host was booted since is not known"),
         ({"driver": "5.0.22"}, "the driver is 5.0.22 now, it was 5.0.21.26"),
         ({"now": None}, "how old it is is not known"),
+        ({"said": {"at": float("nan")}}, "how old it is is not known"),
+        ({"said": {"at": float("inf")}}, "how old it is is not known"),
         ({"cards": [{**CARD, "uuid": "GPU-9"}]}, "card 3 is another one than then"),
     ],
 )
-def test_what_ends_it(changed: dict[str, Any], text: str) -> None:
+def test_what_ends_it(changed: Any, text: str) -> None:
     assert text in why(**changed)
 
 

@@ -46,7 +46,9 @@ def ran(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Ran:
         (["restore", "all", "3"], "this command takes one"),
         (["restore", "nobody", "3"], "nobody"),
         (["list"], "HOST"),
+        (["exclude", "here", "3", "--for", "inf"], "'inf' is not a span of time"),
         (["learn", "here", "--budget", "0"], "budget"),
+        (["learn", "here", "--budget", "nan"], "budget"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage_and_nothing_runs(

@@ -43,6 +43,7 @@ def ran(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Ran:
         (["xccl", "here", "--csv", "."], "--csv: . is no file"),
         (["xccl", "here", "--csv", "/dev/null"], "--csv: /dev/null is no file"),
         (["xccl", "here", "--budget", "0"], "budget"),
+        (["xccl", "here", "--budget", "inf"], "budget"),
         (["xccl", "nobody"], "nobody"),
     ],
 )

@@ -27,6 +27,7 @@ from klops.errors import KlopsError, TaskFailed, UsageError
 from klops.inventory.settings import Settings
 
 State = Literal["usable", "diagnosed", "checked", "learned", "listed", "excluded", "restored"]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 #: States for which each card is looked at closely, in the plan itself.
 _CLOSE = ("checked",)
 
@@ -45,7 +46,7 @@ class CardsParams(Params):
     state: State
     cards: list[str] = Field(default=[])
     reason: str = ""
-    for_seconds: Annotated[float, Field(gt=0)] | None = None
+    for_seconds: Seconds | None = None
     force: bool = False
     again: bool = False
     names: list[str] | None = None
@@ -53,7 +54,7 @@ class CardsParams(Params):
     full: bool = False
     serial: bool = False
     scan: bool = False
-    budget: Annotated[float, Field(gt=0)] | None = None
+    budget: Seconds | None = None
 
 
 class CardsAction(Action[CardsParams]):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from klops.cards.identity import Card
+from klops.cards.record.form import moment
 from klops.cards.record.quarantine import same_card
 
 Pair = tuple[int, int]
@@ -45,13 +46,14 @@ class Known:
     @property
     def at(self) -> float | None:
         """When it ended, epoch seconds by the host's clock."""
-        found = self.document.get("at")
-        return float(found) if isinstance(found, (int, float)) else None
+        return moment(self.document.get("at"))
 
     def at_of(self, index: int) -> float | None:
         """When this card was tested last."""
-        found = self.cards.get(index, {}).get("at")
-        return float(found) if isinstance(found, (int, float)) else self.at if index in self.cards else None
+        if index not in self.cards:
+            return None
+        found = moment(self.cards[index].get("at"))
+        return self.at if found is None else found
 
     @classmethod
     def of(cls, document: Mapping[str, Any] | None, cards: Sequence[Card]) -> Known:
