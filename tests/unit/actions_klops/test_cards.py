@@ -533,3 +533,36 @@ def test_the_time_of_a_verdict_that_is_none_is_not_known() -> None:
     world.apply("usable")
     world.verdict["at"] = float("inf")
     assert world.plan("listed").message.endswith("never tested")
+
+
+SECOND = {"model": "/m2", "port": 8001, "served_name": "s2", "tp": 4}
+
+
+@pytest.mark.parametrize(
+    ("cards", "cant", "could", "why"),
+    [
+        (([0, 1, 2, 3], [4, 5, 6, 7]), "main", "second", "main: card 0, which it names, is bad"),
+        ((None, None), "second", "main", "second: no group of 4 cards is free"),
+    ],
+    ids=["named", "of any cards"],
+)
+def test_of_several_services_it_is_told_which_can_t_be_had_and_how_the_others_begin(
+    cards: tuple[list[int] | None, list[int] | None], cant: str, could: str, why: str
+) -> None:
+    services = {"main": {"tp": 4, "cards": cards[0]}, "second": {**SECOND, "cards": cards[1]}}
+    with pytest.raises(TaskFailed) as raised:
+        World(bad={0}, services=services).apply("usable")
+    assert raised.value.code == "cards-unfit"
+    assert raised.value.message.startswith(f"{cant} can't be put on the cards: card 0 is bad")
+    assert why in raised.value.message
+    assert f"{could} could have cards 4, 5, 6, 7" in raised.value.message
+    assert raised.value.hint == (
+        f"with {cant} out of klops.services, or on other cards, klops up h begins {could}"
+    )
+
+
+def test_where_nothing_works_together_no_service_could_have_cards() -> None:
+    services = {"main": {"tp": 4}, "second": SECOND}
+    links = {frozenset((a, b)) for a in ALL for b in ALL if a != b}
+    with pytest.raises(TaskFailed, match="no service can be put on the cards: each card works alone"):
+        World(links=links, services=services).apply("usable")

@@ -15,7 +15,7 @@ from klops.cards.record import quarantine
 from klops.cards.xccl import bandwidth
 from klops.cards.xccl.judging import words
 from klops.cards.xccl.judging.judgement import SLOW
-from klops.cards.xccl.results import DEGRADED, FAIL, INCONCLUSIVE, OK, STACK, Outcome, Sample
+from klops.cards.xccl.results import DEGRADED, FAIL, HOST, INCONCLUSIVE, OK, STACK, Outcome, Sample
 from klops.errors import TaskFailed
 from klops.remote import whoami
 
@@ -72,7 +72,8 @@ def _usable(ctx: Context, settings: Settings, order: Order, result: Mapping[str,
     if result["scope"] == INCONCLUSIVE:
         ctx.warn(f"whether the cards work is not known: {result['summary']}")
     elif result["recommended"] is None and order.wanted:
-        raise _unfit(result, ctx.view.host)
+        split = _split(settings, order, standing, wanted, units)
+        raise _unfit(result, ctx.view.host, *split)
     try:
         choice = choosing.chosen(settings, standing, wanted, units, anew=order.begin)
     except TaskFailed as error:
@@ -129,13 +130,45 @@ def _with(
     return {**report.usable_result(standing, choice, ""), "diagnosis": dict(result)}
 
 
-def _unfit(result: Mapping[str, Any], host: str) -> TaskFailed:
-    text = "; ".join(filter(None, (result["summary"], result["why"], result["error"])))
-    hints = "; ".join(result["hints"])
+def _split(
+    settings: Settings,
+    order: Order,
+    standing: Standing,
+    wanted: list[Wanted],
+    units: Mapping[str, Mapping[str, Any]],
+) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+    """Of the services that are to begin those that can't have cards, and why; and what the others could have.
+
+    An earlier service has the better of it, as where all of them are served.
+    """
+    fit: list[Wanted] = []
+    cant, could = dict[str, str](), dict[str, tuple[int, ...]]()
+    for one in wanted:
+        try:
+            could = choosing.chosen(settings, standing, [*fit, one], units, anew=order.begin)
+            fit.append(one)
+        except TaskFailed as error:
+            cant[one.name] = error.message
+    return cant, {name: cards for name, cards in could.items() if name in order.begin}
+
+
+def _unfit(
+    result: Mapping[str, Any], host: str, cant: Mapping[str, str], could: Mapping[str, tuple[int, ...]]
+) -> TaskFailed:
+    why, told = result["why"], list[str]()
+    verdict, hints = "no service can be put on the cards", [*result["hints"]]
+    # where the host or the stack is to blame nobody could have any
+    if cant and could and result["scope"] not in (STACK, HOST):
+        verdict = f"{', '.join(cant)} can't be put on the cards"
+        told = [reason for name, reason in cant.items() if name not in why]
+        told += [f"{name} could have {words.cards(cards)}" for name, cards in could.items()]
+        others = f"klops up {host} begins {', '.join(could)}"
+        hints.append(f"with {', '.join(cant)} out of klops.services, or on other cards, {others}")
+    text = "; ".join(filter(None, (result["summary"], why, *told, result["error"])))
     return TaskFailed(
-        f"no service can be put on the cards: {text}",
+        f"{verdict}: {text}",
         code="cards-unfit",
-        hint=hints or f"klops doctor xccl {host} shows all of it",
+        hint="; ".join(hints) or f"klops doctor xccl {host} shows all of it",
     ).but(values={"diagnosis": dict(result)})
 
 
