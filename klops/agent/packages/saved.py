@@ -101,8 +101,9 @@ def by_hand(places: Places, noted: Mapping[str, Any]) -> list[str]:
 
 def _look(places: Places, site: Site, distribution: Distribution) -> tuple[list[tuple[Item, str]], bool]:
     """Its files with where the content of each is, and whether all are as RECORD has them."""
+    # of that file alone: another one may well have the content that this was patched to
     patched = {
-        content: entry["pristine"]
+        (entry["path"], content): entry["pristine"]
         for entry in known.patches(places).now.values()
         if not entry.get("stale")
         for content in (entry["patched"], entry.get("former"))
@@ -122,9 +123,10 @@ def _look(places: Places, site: Site, distribution: Distribution) -> tuple[list[
             found.append((Item(file.path, digest, 0, mode, owner, status.st_mtime_ns, link), path))
             continue
         digest = contents.sha256(path)
-        pristine = contents.kept(places.pristine, patched[digest]) if digest in patched else None
-        if pristine is not None:
-            path, digest = pristine, patched[digest]
+        came = patched.get((path, digest))
+        pristine = None if came is None else contents.kept(places.pristine, came)
+        if came is not None and pristine is not None:
+            path, digest = pristine, came
         exact = exact and file.sha256 in (None, digest)
         size = os.stat(path).st_size
         found.append((Item(file.path, digest, size, mode, owner, status.st_mtime_ns, None), path))

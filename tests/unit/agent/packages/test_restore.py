@@ -82,6 +82,18 @@ def test_only_a_patch(stocked: World) -> None:
     assert stocked.packages()["patches"] == []
 
 
+def test_a_file_that_has_by_itself_what_another_was_patched_to_is_saved_as_it_is(stocked: World) -> None:
+    patch(stocked, "")  # an emptied module is like many an __init__.py
+    identity = stocked.identity("alpha")
+    upgrade(stocked)
+    assert stocked.restore({"alpha": identity}, {CORE: {"sha256": sha256("")}}).code == 0
+    assert (stocked.text("alpha/only1.py"), stocked.text(CORE)) == ("", "")
+    saved = json.loads((stocked.root / "stack/stack.json").read_text())["saved"]
+    assert all(one["exact"] for one in saved.values())
+    assert stocked.restore({}, {}).code == 0
+    assert (stocked.text("alpha/only1.py"), stocked.text(CORE)) == ("", "C = 1\n")
+
+
 def test_a_file_changed_by_hand_is_not_lost(stocked: World) -> None:
     patch(stocked, "C = 'one'\n")
     (stocked.site / CORE).write_text("C = 'hand'\n")
