@@ -51,7 +51,7 @@ def look(places: Places, site: Site, file: str) -> Target:
     if not os.path.lexists(path):
         raise VerbError("no-file", f"{path} is not there", "a patch is of a file that a distribution gave")
     real = os.path.realpath(path)
-    if _in_release(places, path):
+    if in_release(places, path):
         raise VerbError(
             "patch-in-release",
             f"{path} is {real}, a file of a synced release",
@@ -74,7 +74,8 @@ def look(places: Places, site: Site, file: str) -> Target:
     )
 
 
-def _in_release(places: Places, path: str) -> bool:
+def in_release(places: Places, path: str) -> bool:
+    """Whether a file is that of a synced release, which a link leads to."""
     return below(os.path.realpath(path), os.path.realpath(places.releases))
 
 
@@ -134,7 +135,7 @@ def stale(places: Places, site: Site) -> dict[str, dict[str, Any]]:
 
 def _holds(places: Places, site: Site, entry: Mapping[str, Any]) -> bool:
     path = entry["path"]
-    if _in_release(places, path):
+    if in_release(places, path):
         return True
     if not os.path.isfile(path):
         return False

@@ -153,16 +153,21 @@ def _check_base(places: Places, site: Site, file: str) -> None:
 def _files(
     places: Places, site: Site, patches: Mapping[str, str], changing: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Files that must get another content: its digest. Raises :class:`VerbError` for one changed by hand."""
+    """Files that must get another content: its digest. Raises :class:`VerbError` for one changed by hand.
+
+    What stands behind a release isn't seen, and comes back with its package as it was.
+    """
     notes = known.patches(places)
     found = {}
     for file, entry in notes.now.items():
-        if entry["distribution"] in changing or entry.get("stale"):
+        if entry["distribution"] in changing or entry.get("stale") or _behind(places, site, file):
             continue
         if pristine.has_patch(entry, _there(site, file)):
             found[file] = entry["pristine"]
     for named, digest in patches.items():
         file = sites.relative(site, named)
+        if _behind(places, site, file):
+            continue
         there = _there(site, file)
         found.pop(file, None)
         owner = distributions.owner(site, sites.absolute(site, file))
@@ -177,6 +182,10 @@ def _files(
             )
         found[file] = digest
     return found
+
+
+def _behind(places: Places, site: Site, file: str) -> bool:
+    return pristine.in_release(places, sites.absolute(site, file))
 
 
 def _there(site: Site, file: str) -> str | None:

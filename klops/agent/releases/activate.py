@@ -27,10 +27,14 @@ class Wanted(NamedTuple):
     #: how many old releases stay beside those that are needed
     keep: int
     protect: List[str]
+    #: whether Python has to import the release then
+    imports: bool
 
 
 def read(request: Any) -> Wanted:
-    """``{name, targets, paths, keep, protect}``, of which all but the name may be missing.
+    """``{name, targets, paths, keep, protect, imports}``, of which all but the name may be missing.
+
+    ``imports``: false where targets are taken away, so that Python imports what was there before them.
 
     Raises :class:`VerbError`.
     """
@@ -45,6 +49,7 @@ def read(request: Any) -> Wanted:
         _texts(request, "paths"),
         keep,
         _texts(request, "protect"),
+        request.get("imports", True) is not False,
     )
 
 
@@ -86,7 +91,7 @@ def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
             changed.append(f"current: {before or 'none'} -> {name}")
         changed += [said for _, spot in old for said in [spot.take_away()] if said]
         changed += [said for _, spot in goal for said in [spot.put()] if said]
-        found = imports.look(places, release, wanted.targets, wanted.paths)
+        found = imports.look(places, release, wanted.targets, wanted.paths) if wanted.imports else []
         imports.insist(found)
     _record(places, [target for target, _ in goal])
     if before != name and before in known.whole(places):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ FAILED = {
     "hint": "klops logs h",
 }
 ONE, TWO = {"version": "1", "record": "r1"}, {"version": "2", "record": "r2"}
+ACTIVATED = '{"before": "b", "changed": [], "imports": [], "pruned": []}\n'
 CHECK = "check that nobody else holds card 0, 1"
 START = "restart main (ready) as in generation 1 on cards 0,1 (TP=2)"
 WAIT, NOTE = "wait until main is ready", "note what stands as a good generation"
@@ -101,7 +103,56 @@ def test_back_to_no_release_at_all() -> None:
     units = {"main": {**unit(), "paths": None}}
     world = World(generation(1, None, units=units), now=standing("b", targets=[{"root": "/ws"}]))
     world.main["digest"] = "other"
-    assert told(world.back()) == ["take the targets of release b away", CHECK, START, WAIT, NOTE]
+    assert told(world.back()) == ["take targets of release b away: /ws", CHECK, START, WAIT, NOTE]
+
+
+def test_a_link_that_is_no_more_wanted_goes_before_packages_are_restored() -> None:
+    """What is restored would be written through it."""
+    linked = {"package": "x", "path": "x", "place": "site-packages"}
+    others = [{"root": "/ws"}, {"package": "y", "path": "y", "place": "site-packages"}]
+    now = standing("b", targets=[linked, *others], stack={"x": TWO})
+    away, restored = "take targets of release b away: x", "restore x 2 -> 1"
+    plan = World(generation(1, stack={"x": ONE}, targets=others), now=now).back()
+    assert told(plan)[:3] == [away, restored, "release b -> a"]
+    # nor is it looked at what is imported then
+    asked = given(plan.steps[0])
+    assert asked == {"name": "b", "targets": others, "protect": ["a"], "imports": False, "keep": 3}
+    # one that stays, or without packages to restore, is left to the release that follows
+    assert told(World(generation(1, stack={"x": TWO}), now=now).back())[0] == "release b -> a"
+    stays = World(generation(1, stack={"x": ONE}, targets=[linked, *others]), now=now).back()
+    assert told(stays)[:2] == [restored, "release b -> a"]
+
+
+def test_without_a_release_nobody_is_asked_what_is_imported() -> None:
+    """The copy of the image is what is wanted then."""
+    world = World(generation(1, None, stack={"x": ONE}), now=standing("b", targets=[{"package": "x"}]))
+    plan = world.back()
+    assert told(plan)[:2] == ["take targets of release b away: x", "restore x not installed -> 1"]
+    assert given(plan.steps[0]) == {"name": "b", "targets": [], "protect": [], "imports": False, "keep": 3}
+
+
+def test_where_packages_are_not_kept_the_links_that_made_way_come_back() -> None:
+    targets = [{"package": "x", "path": "x", "place": "site-packages"}]
+    now = standing("b", targets=targets, stack={"x": TWO})
+    world = World(generation(1, None, stack={"x": ONE}), now=now)
+    remote = FakeRemote()
+    remote.on("activate", reply(ACTIVATED))
+    remote.on("restore", reply('{"error": {"code": "not-saved", "message": "no x 1", "hint": ""}}\n', rc=1))
+    with pytest.raises(KlopsError, match="no x 1"):
+        for step in world.back().steps:
+            step.carry_out(Context(remote, world.view(), lambda progress: None, lambda text: None))
+    sent = [json.loads(call.stdin) for call in remote.log]
+    assert [one.get("targets") for one in sent] == [[], None, targets]
+    assert sent[2]["imports"] is False
+
+
+def given(step: Step) -> Any:
+    """What a step asks the agent for."""
+    remote = FakeRemote()
+    remote.on("activate", reply(ACTIVATED))
+    step.carry_out(Context(remote, World(now=standing()).view(), lambda progress: None, lambda text: None))
+    (call,) = remote.log
+    return json.loads(call.stdin)
 
 
 def test_what_stands_already_needs_nothing() -> None:
@@ -346,7 +397,7 @@ def test_what_is_asked_of_the_agent() -> None:
     world = World(generation(1, stack={"x": ONE}), now=standing("b", stack={"x": TWO}))
     remote = FakeRemote()
     remote.on("restore", reply('{"done": {"changed": [], "patches": []}}\n'))
-    remote.on("activate", reply('{"before": "b", "changed": [], "imports": [], "pruned": []}\n'))
+    remote.on("activate", reply(ACTIVATED))
     remote.on("start", reply('{"state": "starting"}\n'))
     context = Context(remote, world.view(), lambda progress: None, lambda text: None)
     restore, activate, _, start, *_ = world.back().steps
@@ -354,5 +405,5 @@ def test_what_is_asked_of_the_agent() -> None:
         step.carry_out(context)
     sent = [call.stdin.decode() for call in remote.log]
     assert '"distributions": {"x": {"version": "1", "record": "r1"}}' in sent[0]
-    assert '"name": "a", "targets": [], "paths": [""], "keep": 3, "protect": ["b"]' in sent[1]
+    assert '"name": "a", "targets": [], "paths": [""], "protect": ["b"], "keep": 3' in sent[1]
     assert sent[2] == '{"generation": 1}'

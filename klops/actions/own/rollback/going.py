@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from klops.actions.own.rollback.steps import ActivateRelease, PutBack, RestorePackages
+from klops.actions.own.rollback.steps import ActivateRelease, PutBack, RestorePackages, TakeTargetsAway
 from klops.actions.own.services.others import CheckOthers
 from klops.actions.own.services.steps import Verb
 from klops.actions.own.services.stop import stop_timeout
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from klops.actions.own.generation.look import Generation, Generations
     from klops.actions.own.hostview import HostView
 
+#: How a target is noted whose package has a link in its place.
+_LINKED = "site-packages"
 #: States in which nothing of a unit lives.
 _AT_REST = ("stopped", "failed", "backoff", None)
 
@@ -40,8 +42,11 @@ def steps(view: View, host: HostView, found: Generations, goal: Generation) -> t
     settings, now = view.settings, found.now
     code: list[Step] = []
     restored = tuple(_packages(found, goal))
+    away = _taken_away(view, now, goal, restored=bool(restored))
+    if away is not None:
+        code.append(away)
     if restored:
-        code.append(RestorePackages(settings, restored, goal["stack"], goal["patches"], view.run))
+        code.append(RestorePackages(settings, restored, goal["stack"], goal["patches"], view.run, away))
     code += _release(view, now, goal)
     moved = {
         name
@@ -94,14 +99,24 @@ def _version(one: Mapping[str, Any] | None) -> str:
     return "not installed" if one is None else str(one.get("version"))
 
 
-def _release(view: View, now: Generation, goal: Generation) -> list[Step]:
-    paths = tuple(dict.fromkeys(path for unit in goal["units"].values() for path in unit["paths"] or ()))
+def _taken_away(view: View, now: Generation, goal: Generation, *, restored: bool) -> TakeTargetsAway | None:
+    """Targets that go before anything else: all, where the goal has no release; and links in the place of
+    packages that the goal hasn't, as what is ``restored`` would else be written through them."""
     if goal["release"] is None:
-        if not now["targets"]:
-            return []  # nobody imports from the release that is current
-        return [ActivateRelease(view.settings, now["release"], (), (), now["release"])]
-    if (goal["release"], goal["targets"]) == (now["release"], now["targets"]):
+        gone = now["targets"]
+    else:
+        links = [one for one in now["targets"] if restored and one.get("place") == _LINKED]
+        gone = [one for one in links if one not in goal["targets"]]
+    if not gone:
+        return None  # nobody imports from a release that is current without targets
+    left = tuple(one for one in now["targets"] if one not in gone)
+    return TakeTargetsAway(view.settings, now["release"], tuple(gone), left, goal["release"])
+
+
+def _release(view: View, now: Generation, goal: Generation) -> list[Step]:
+    if goal["release"] is None or (goal["release"], goal["targets"]) == (now["release"], now["targets"]):
         return []
+    paths = tuple(dict.fromkeys(path for unit in goal["units"].values() for path in unit["paths"] or ()))
     return [ActivateRelease(view.settings, goal["release"], goal["targets"], paths, now["release"])]
 
 

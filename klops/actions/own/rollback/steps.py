@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,47 @@ from typing import TYPE_CHECKING, Any
 from klops.actions.base import Change, Context, Progress, Step
 from klops.actions.own.agentverbs import MARGIN, answer
 from klops.actions.own.hostreads import agent_argv
+from klops.errors import AgentError
 
 if TYPE_CHECKING:
     from klops.inventory.settings import Settings
 
 #: Seconds for putting packages back, and for making another release the current one: both copy files.
 _COPYING = 1800.0
+
+
+@dataclass(frozen=True)
+class TakeTargetsAway(Step):
+    """Have in the place of targets what was there before, while the release stays the current one.
+
+    Another copy of a package is then what Python is to import, so that it isn't asked.
+    """
+
+    settings: Settings
+    release: str
+    gone: tuple[Mapping[str, Any], ...]
+    #: targets that stay
+    left: tuple[Mapping[str, Any], ...]
+    #: the release that follows, which is not to be removed as an old one meanwhile
+    then: str | None
+
+    def change(self) -> Change:
+        """Which targets, and of what release."""
+        listed = ", ".join(str(one.get("package") or one["root"]) for one in self.gone)
+        return Change(f"take targets of release {self.release} away: {listed}")
+
+    def carry_out(self, ctx: Context) -> None:
+        """The agent has the former folders in their places again."""
+        self._have(ctx, self.left)
+
+    def undo(self, ctx: Context) -> None:
+        """Have them there again."""
+        self._have(ctx, (*self.left, *self.gone))
+
+    def _have(self, ctx: Context, targets: Sequence[Mapping[str, Any]]) -> None:
+        protect = [self.then] if self.then else []
+        given = {"name": self.release, "targets": targets, "protect": protect, "imports": False}
+        _activate(self, ctx, self.settings, given)
 
 
 @dataclass(frozen=True)
@@ -32,6 +68,8 @@ class RestorePackages(Step):
     stack: Mapping[str, Any]
     patches: Mapping[str, Mapping[str, str]]
     run: str
+    #: what made way for it, and comes back where nothing is restored
+    after: TakeTargetsAway | None = None
 
     def change(self) -> Change:
         """Versions from and to, and the files."""
@@ -47,7 +85,13 @@ class RestorePackages(Step):
         }
         argv = agent_argv(self.settings, "restore", stdin=True)
         done = ctx.remote.run(argv, stdin=json.dumps(given).encode(), check=False, timeout=_COPYING)
-        said = answer(done, "the packages could not be restored")
+        try:
+            said = answer(done, "the packages could not be restored")
+        except AgentError:
+            if self.after is not None:
+                with contextlib.suppress(AgentError):  # the first error is what counts
+                    self.after.undo(ctx)
+            raise
         for note in said["done"].get("notes") or ():
             ctx.warn(str(note))
 
@@ -65,28 +109,30 @@ class ActivateRelease(Step):
 
     def change(self) -> Change:
         """From and to."""
-        if not self.targets and self.before == self.release:
-            return Change(f"take the targets of release {self.release} away")
         if self.before == self.release:
             return Change(f"put the targets of release {self.release} back")
         return Change(f"release {self.before or 'none'} -> {self.release}")
 
     def carry_out(self, ctx: Context) -> None:
         """The agent swaps one link, and looks which files Python imports then."""
-        ctx.progress(Progress(self.change().what))
         given = {
             "name": self.release,
-            "targets": list(self.targets),
-            "paths": list(self.paths),
-            "keep": self.settings.source.keep,
+            "targets": self.targets,
+            "paths": self.paths,
             # what it goes back from is for whoever wants to know why
             "protect": [self.before] if self.before else [],
         }
-        argv = agent_argv(self.settings, "activate", stdin=True)
-        done = ctx.remote.run(argv, stdin=json.dumps(given).encode(), check=False, timeout=_COPYING)
-        said = answer(done, f"release {self.release} could not be made current")
-        for note in said.get("notes") or ():
-            ctx.warn(str(note))
+        _activate(self, ctx, self.settings, given)
+
+
+def _activate(step: Step, ctx: Context, settings: Settings, given: Mapping[str, Any]) -> None:
+    """Ask the agent for a release, and tell what it has to say. Raises AgentError."""
+    ctx.progress(Progress(step.change().what))
+    asked = json.dumps({**given, "keep": settings.source.keep}).encode()
+    argv = agent_argv(settings, "activate", stdin=True)
+    done = ctx.remote.run(argv, stdin=asked, check=False, timeout=_COPYING)
+    for note in answer(done, f"{step.change().what}: it could not be done").get("notes") or ():
+        ctx.warn(str(note))
 
 
 @dataclass(frozen=True)

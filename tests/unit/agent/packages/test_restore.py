@@ -267,20 +267,38 @@ def test_a_version_that_comes_back_by_its_installer_is_patched_again(stocked: Wo
     assert noted(stocked)["patches"] == first
 
 
+def behind_a_release(world: World, text: str) -> Path:
+    """Have a link to a release in the place of alpha; the file there that stands for the patched one."""
+    core = world.root / "releases/abc" / CORE
+    core.parent.mkdir(parents=True)
+    core.write_text(text)
+    (world.root / "releases/current").symlink_to("abc")
+    (world.site / "alpha").rename(world.site / ".klops-kept-alpha")
+    (world.site / "alpha").symlink_to(world.root / "releases/current/alpha")
+    return core
+
+
 def test_a_patch_behind_a_release_is_still_there_when_that_goes(stocked: World) -> None:
     patch(stocked, "C = 'one'\n")
     first = noted(stocked)
-    folder = stocked.root / "releases/abc/alpha"
-    folder.mkdir(parents=True)
-    (stocked.root / "releases/current").symlink_to("abc")
-    (stocked.site / "alpha").rename(stocked.site / ".klops-kept-alpha")
-    (stocked.site / "alpha").symlink_to(stocked.root / "releases/current/alpha")
+    behind_a_release(stocked, "C = 'release'\n")
     installed(stocked, beta="1.0")
     assert noted(stocked)["patches"] == first["patches"]
     (stocked.site / "alpha").unlink()
     (stocked.site / ".klops-kept-alpha").rename(stocked.site / "alpha")
     assert go_to(stocked, {**first, "patches": {}}).done["patches"] == [CORE]
     assert stocked.text(CORE) == "C = 1\n"
+
+
+def test_files_behind_a_release_are_not_judged(stocked: World) -> None:
+    """Nor is anything written through the link that leads to it."""
+    patch(stocked, "C = 'one'\n")
+    first = noted(stocked)
+    of_release = behind_a_release(stocked, "C = 'release'\n")
+    installed(stocked, beta="1.0")
+    assert [one["name"] for one in go_to(stocked, first).done["changed"]] == ["beta"]
+    assert go_to(stocked, {**first, "patches": {}}).done["patches"] == []
+    assert of_release.read_text() == "C = 'release'\n"
 
 
 def test_a_patched_file_that_is_gone_is_told_and_nothing_changes(stocked: World) -> None:

@@ -121,6 +121,18 @@ def test_an_installed_package_is_kept_and_comes_back(world: World, site: Path) -
     assert known.damage(world.places.tree(second), known.load(world.places, second)) == []
 
 
+@pytest.mark.parametrize("place", ["site-packages", "pythonpath"])
+def test_targets_can_be_taken_away_for_the_copy_that_is_installed(
+    world: World, site: Path, place: str
+) -> None:
+    install(site, "installed")
+    name = world.sync(package("first"), targets=[{**PACKAGE, "place": place}])
+    told = world.activate(name, targets=[], imports=False)
+    assert (told["before"], told["imports"], world.current) == (name, [], name)
+    assert imported() == str(site / "pkg/__init__.py")
+    assert activate.recorded(world.places) == []
+
+
 def test_a_package_in_two_places_of_which_one_is_reached_is_caught(
     world: World, site: Path, tmp_path: Path
 ) -> None:
