@@ -77,14 +77,15 @@ def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
         raise VerbError(
             "no-such-path", f"{release.name} has no folder {lacking[0]}", "see path in klops.source.targets"
         )
-    name, before, put = release.name, places.now(), recorded(places)
+    name, (before, put) = release.name, _proven(places, release.name)
     goal = spots(places, wanted.targets)
     # those that were put somewhere before and aren't asked for any more
-    old = [(target, spot) for target, spot in spots(places, put) if spot.place not in _at(goal)]
+    old = [(target, spot) for target, spot in spots(places, recorded(places)) if spot.place not in _at(goal)]
     for target, spot in goal:
         spot.check(replace=bool(target.package))
     changed: list[str] = []
-    _record(places, [target for target, _ in (*goal, *old)])
+    trial = Trial(name, wanted.targets, wanted.paths, before, put)
+    _record(places, [target for target, _ in (*goal, *old)], trial)
     with _put_back(places, before, put):
         if before != name:
             point(places, name)
@@ -200,9 +201,65 @@ def recorded(places: Places) -> list[Target]:
     return [] if noted is None else targets.read(noted["targets"])
 
 
-def _record(places: Places, wanted: Sequence[Target]) -> None:
-    if list(wanted) != recorded(places):
-        store.write_json(places.targets, {"targets": [target.as_json() for target in wanted]})
+class Trial(NamedTuple):
+    """A switch of which it isn't known yet whether Python imports what it should: to ``release`` with
+    ``targets`` and ``paths`` as in :class:`Wanted`, from ``before`` with the targets ``put``."""
+
+    release: str
+    targets: List[Target]
+    paths: List[str]
+    before: str | None
+    put: List[Target]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is noted."""
+        lists = {key: [one.as_json() for one in getattr(self, key)] for key in ("targets", "put")}
+        return {**self._asdict(), **lists}
+
+
+def _trial(places: Places) -> Trial | None:
+    """The one that was cut short, None where none was."""
+    noted = (store.read_json(places.targets) or {}).get("trial")
+    if noted is None:
+        return None
+    lists = {key: targets.read(noted[key]) for key in ("targets", "put")}
+    return Trial(**{**noted, **lists})
+
+
+def _proven(places: Places, name: str) -> tuple[str | None, list[Target]]:
+    """The release, and its targets, that a switch to ``name`` goes back to when it fails.
+
+    That is what stands, unless a run that was killed before Python was asked has put it there: then what
+    stood before that, or what stands once it is seen to be imported.
+    """
+    now, trial = places.now(), _trial(places)
+    if trial is None or now not in (trial.release, trial.before):
+        return now, recorded(places)
+    if now == trial.release != name and _is_imported(places, trial):
+        return now, trial.targets
+    if trial.before is not None and trial.before not in known.whole(places):
+        return now, trial.targets
+    return trial.before, trial.put
+
+
+def _is_imported(places: Places, trial: Trial) -> bool:
+    try:
+        release = known.load(places, trial.release)
+        imports.insist(imports.look(places, release, trial.targets, trial.paths))
+    except VerbError:
+        return False
+    return True
+
+
+def _record(places: Places, wanted: Sequence[Target], trial: Trial | None = None) -> None:
+    """Note which targets are put somewhere, and what is tried; without it that this stands."""
+    noted: dict[str, Any] = {"targets": [target.as_json() for target in wanted]}
+    if trial is not None and (trial.release, trial.targets) != (trial.before, trial.put):
+        noted["trial"] = trial.as_json()
+    if noted == {"targets": []}:
+        store.remove(places.targets)
+    elif store.read_json(places.targets) != {"schema": store.SCHEMA, **noted}:
+        store.write_json(places.targets, noted)
 
 
 def _sweep(places: Places) -> None:

@@ -138,9 +138,11 @@ def test_where_packages_are_not_kept_the_links_that_made_way_come_back() -> None
     remote = FakeRemote()
     remote.on("activate", reply(ACTIVATED))
     remote.on("restore", reply('{"error": {"code": "not-saved", "message": "no x 1", "hint": ""}}\n', rc=1))
+    context = Context(remote, world.view(), lambda progress: None, lambda text: None)
+    away, restore, *_ = world.back().steps
+    away.carry_out(context)
     with pytest.raises(KlopsError, match="no x 1"):
-        for step in world.back().steps:
-            step.carry_out(Context(remote, world.view(), lambda progress: None, lambda text: None))
+        restore.carry_out(context)
     sent = [json.loads(call.stdin) for call in remote.log]
     assert [one.get("targets") for one in sent] == [[], None, targets]
     assert sent[2]["imports"] is False

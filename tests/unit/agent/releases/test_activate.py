@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,9 @@ import pytest
 from klops.agent import store
 from klops.agent.errors import VerbError
 from klops.agent.generations import verb as generations
-from klops.agent.releases import activate, files, known, locating, look, targets
+from klops.agent.releases import activate, files, imports, known, locating, look, targets
 from klops.agent.releases.standin import StandIn
+from tests.unit.agent.killing import forked
 
 from .world import File, World, in_own_mounts, install, package, release_of, tidy, writable
 
@@ -131,6 +133,54 @@ def test_targets_can_be_taken_away_for_the_copy_that_is_installed(
     assert (told["before"], told["imports"], world.current) == (name, [], name)
     assert imported() == str(site / "pkg/__init__.py")
     assert activate.recorded(world.places) == []
+
+
+def killed_before_python_is_asked(world: World, tree: Any, **more: Any) -> str:
+    """The name of a release that was made the current one, by a run that was killed then."""
+    name = str(world.send(tree)["name"])
+
+    def call() -> tuple[int, str]:
+        world.activate(name, **more)
+        return 0, ""
+
+    assert forked(call, [(imports, "look")], 1)[0] == -signal.SIGKILL
+    assert world.current == name
+    return name
+
+
+def test_what_a_killed_run_left_unproven_is_not_gone_back_to(
+    world: World, site: Path, tmp_path: Path
+) -> None:
+    root = {"root": str(tmp_path / "workspace")}
+    good = world.sync({"readme.md": File(b"no package")}, targets=[root])
+    install(site, "installed")
+    refused = killed_before_python_is_asked(world, package("first"))
+    # asked for again it is refused, and what was good stands
+    with pytest.raises(VerbError, match="is imported from"):
+        world.activate(refused)
+    assert (world.current, activate.recorded(world.places)) == (good, [targets.read([root])[0]])
+    assert Path(root["root"]).resolve() == world.path(good)
+    # so it is when another one follows, and fails
+    killed_before_python_is_asked(world, package("first"))
+    with pytest.raises(VerbError, match="is imported from"):
+        world.activate(world.send(package("second"))["name"])
+    assert world.current == good
+    # one that is good says from what it came
+    killed_before_python_is_asked(world, package("first"))
+    told = world.activate(refused, targets=[PACKAGE])
+    assert (told["before"], world.current) == (good, refused)
+
+
+def test_what_a_killed_run_left_and_python_imports_is_gone_back_to(world: World, site: Path) -> None:
+    world.sync({"readme.md": File(b"no package")})
+    install(site, "installed")
+    left = killed_before_python_is_asked(world, package("first"), targets=[PACKAGE])
+    with pytest.raises(VerbError, match="has no folder"):
+        world.activate(world.send(package("second"))["name"], targets=[{**PACKAGE, "path": "other"}])
+    with pytest.raises(VerbError, match="is imported from"):
+        world.activate(world.send(package("second"))["name"])
+    assert (world.current, activate.recorded(world.places)) == (left, targets.read([PACKAGE]))
+    assert Path(imported()).resolve() == world.path(left) / "pkg/__init__.py"
 
 
 def test_a_package_in_two_places_of_which_one_is_reached_is_caught(
