@@ -57,7 +57,7 @@ def installed(site: Site, wanted: Iterable[str] | None = None) -> dict[str, Dist
 
 def every(site: Site, name: str) -> list[Distribution]:
     """All that is installed under a name: two, when an installer was cut off at replacing one."""
-    read = (_read(folder, name) for folder, of in _folders(site) if of == name)
+    read = (_read(folder, name) for folder in metadata(site, name))
     return [distribution for distribution in read if distribution is not None]
 
 
@@ -72,9 +72,20 @@ def _folders(site: Site) -> Iterator[tuple[str, str]]:
         except OSError:
             continue  # a folder of the path that isn't there holds nothing
         for entry in entries:
-            match = _DIST_INFO.match(entry) or _EGG_INFO.match(entry)
-            if match is not None:
-                yield f"{folder}/{entry}", names.normal(match.group("name"))
+            name = named(entry)
+            if name is not None:
+                yield f"{folder}/{entry}", name
+
+
+def named(entry: str) -> str | None:
+    """The distribution whose metadata a folder, or file, of site-packages is by its name; None for none."""
+    match = _DIST_INFO.match(entry) or _EGG_INFO.match(entry)
+    return None if match is None else names.normal(match.group("name"))
+
+
+def metadata(site: Site, name: str) -> list[str]:
+    """All folders of metadata under a name, whatever an installer that was ended has left in them."""
+    return [folder for folder, of in _folders(site) if of == name]
 
 
 def _read(folder: str, name: str) -> Distribution | None:

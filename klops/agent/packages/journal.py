@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any, Iterator, Mapping
 
 from klops.agent import store
 from klops.agent.errors import VerbError
-from klops.agent.packages import contents, distributions, known, putting, saved
+from klops.agent.packages import contents, distributions, known, names, putting, saved
 from klops.agent.packages.places import Places
-from klops.agent.packages.sites import Site, absolute
+from klops.agent.packages.sites import Site, absolute, below
 
 #: Seconds around the time of a change in which what appeared is its own: clocks of file systems are coarse.
 _MARGIN = 120.0
-#: Bytes of a program in which the interpreter's path stands.
+#: Bytes of a program in which the interpreter's path stands, and what it imports.
 _HEAD = 1024
+_IMPORTED = re.compile(rb"^from ([A-Za-z0-9_]+)[A-Za-z0-9_.]* import ", re.MULTILINE)
 
 
 def under_way(places: Places) -> bool:
@@ -157,7 +159,11 @@ def _said(identity: Mapping[str, Any] | None) -> str:
 
 
 def _clear(places: Places, site: Site, journal: Mapping[str, Any]) -> None:
-    """Remove what came since the change began and no distribution has: an installation was cut off."""
+    """Remove what an installation that was cut off has left: what came since the change began, lies where
+    the distributions that it was about have theirs, and no distribution has.
+
+    Whatever else is new was put there by somebody: by hand, or by a program that runs.
+    """
     try:
         with open(places.listing, encoding="utf-8", errors="surrogateescape", newline="") as file:
             listed = set(file.read().split("\0"))
@@ -172,22 +178,78 @@ def _clear(places: Places, site: Site, journal: Mapping[str, Any]) -> None:
         for file in distributions.files(distribution)
     }
     latest = journal["began"] + journal["lasting"] + _MARGIN
-    for path in sorted(fresh, reverse=True):  # what is in a folder comes before it
+    about = _About(places, site, journal["before"])
+    # what is in a folder comes before it, and last what tells of the others
+    for path in sorted(fresh, key=lambda path: (".dist-info/" not in path, path), reverse=True):
+        if not about.has(path):
+            continue
         if path.endswith("/"):
             for top in (site.purelib, site.platlib):
                 contents.remove_empty(path[:-1], top)
             continue
         if path in owned or not journal["began"] - _MARGIN <= os.lstat(path).st_ctime <= latest:
             continue
-        if os.path.dirname(path) != site.scripts or _is_script(site, path):
-            putting.remove(site, [path])
+        putting.remove(site, [path])
 
 
-def _is_script(site: Site, path: str) -> bool:
-    """Whether a program is one that installers write for this Python: others put theirs there, too."""
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-    return os.path.basename(path).startswith(contents.BESIDE) or os.fsencode(site.python) in head
+class _About:
+    """Where distributions have their files: folders and modules at the top of site-packages, by what was
+    saved of them, by their names, and by what the metadata of a half installed one says."""
+
+    def __init__(self, places: Places, site: Site, before: Mapping[str, Any]) -> None:
+        self._site, self._names = site, set(before)
+        self._tops: set[str] = set()
+        for was in before.values():
+            if was is not None:
+                self._tops.update(_saved_tops(places, was["file"]))
+        for name in before:
+            for folder in distributions.metadata(site, name):
+                self._tops.update(_told_tops(folder))
+
+    def has(self, path: str) -> bool:
+        """Whether a file, or a folder with a slash at its end, is at such a place."""
+        folder, name = os.path.split(path)
+        if name.startswith(contents.BESIDE):
+            return True  # what klops hadn't written to its end
+        if folder == self._site.scripts:
+            return self._has_script(path)
+        base = next(one for one in (self._site.purelib, self._site.platlib) if below(path, one))
+        top = path[len(base) + 1 :].split("/", 1)[0]
+        return self._has_top(top) or distributions.named(top) in self._names
+
+    def _has_top(self, top: str) -> bool:
+        module = _module(top)
+        return module in self._tops or names.normal(module) in self._names
+
+    def _has_script(self, path: str) -> bool:
+        """Whether a program is one that installers write for this Python, and imports from there."""
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+        imported = _IMPORTED.search(head)
+        return (
+            os.fsencode(self._site.python) in head
+            and imported is not None
+            and self._has_top(imported[1].decode("ascii"))
+        )
+
+
+def _saved_tops(places: Places, file: str) -> set[str]:
+    reading = saved.Reading(places, file)
+    reading.close()
+    return {_module(item.path.split("/", 1)[0]) for item in reading.archive.items} - {_module("..")}
+
+
+def _module(top: str) -> str:
+    """As it is imported: x of x.py, and of x.cpython-311-x86_64-linux-gnu.so."""
+    return top.split(".", 1)[0]
+
+
+def _told_tops(folder: str) -> set[str]:
+    try:
+        with open(f"{folder}/top_level.txt", encoding="utf-8", errors="replace") as file:
+            return set(file.read().split())
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
 
 
 def _walk(site: Site) -> Iterator[str]:

@@ -149,8 +149,13 @@ case "$*" in *--dry-run*) exec $UV "$@";; esac
 cd {site} && rm -r alpha/__init__.py alpha/only1.py alpha-1.0.dist-info/METADATA
 mkdir -p alpha/deep alpha-2.0.dist-info
 echo new > alpha/only2.py; echo new > alpha/deep/er.py; echo new > other.py
-echo x > alpha-2.0.dist-info/INSTALLER
+echo x > alpha-2.0.dist-info/INSTALLER; printf 'alpha\\nother\\n' > alpha-2.0.dist-info/top_level.txt
+printf '#!{python}\\nimport sys\\nfrom alpha import main\\n' > {bin}/alpha2
 """
+
+
+def half(world: World) -> str:
+    return HALF.format(site=world.site, python=world.python, bin=world.bin)
 
 
 def test_uv_that_fails_half_way(stocked: World) -> None:
@@ -161,7 +166,7 @@ def test_uv_that_fails_half_way(stocked: World) -> None:
     (stocked.site / "alpha/only1.py").write_text("by = 'hand'\n")
     (stocked.site / "colleague.py").write_text("")
     before = stocked.tree()
-    stocked.uv_is(HALF.format(site=stocked.site) + "\necho 'error: No space left' >&2; exit 2\n")
+    stocked.uv_is(half(stocked) + "\necho 'error: No space left' >&2; exit 2\n")
     before["bin/uv"] = stocked.tree()["bin/uv"]
     refused = stocked.stack(ALPHA_2)
     assert refused.failed == "stack-failed"
@@ -173,14 +178,26 @@ def test_uv_that_fails_half_way(stocked: World) -> None:
     assert not stocked.run("patch", patch_request("alpha/core.py", "C = 2\n")).done["changed"]
 
 
+def test_what_others_put_there_meanwhile_stays(stocked: World) -> None:
+    """A colleague by hand, and a server that runs and notes what it has measured."""
+    stocked.put("gamma", "1.0", {"gamma/__init__.py": ""})
+    stocked.stack(ALPHA_1)
+    before = stocked.tree()
+    theirs = "mkdir gamma/configs; echo {} > gamma/configs/tuned.json; echo x > my_fix.pth; echo > hers.py\n"
+    program = f"printf '#!{stocked.python}\\nimport gamma\\n' > {stocked.bin}/hers\n"
+    stocked.uv_is(half(stocked) + theirs + program + "exit 2\n")
+    assert stocked.stack(ALPHA_2).failed == "stack-failed"
+    added = {path.rpartition("site-packages/")[2] for path in {*stocked.tree()} - {*before}}
+    assert added == {"gamma/configs", "gamma/configs/tuned.json", "my_fix.pth", "hers.py", "bin/hers"}
+    assert versions(stocked)["alpha"] == "1.0"
+
+
 def test_killed_half_way(stocked: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL of the agent while uv works: uv dies with it, the next run puts back first, then installs."""
     stocked.stack(ALPHA_1)
     before = stocked.tree()
     mark = stocked.base / "mark"
-    stocked.uv_is(
-        HALF.format(site=stocked.site) + f"\necho $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 600\n"
-    )
+    stocked.uv_is(half(stocked) + f"\necho $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 600\n")
     with started(stocked, ALPHA_2) as agent:
         until(mark.exists, what="uv is at work")
         with monkeypatch.context() as impatient:
@@ -228,7 +245,7 @@ def test_nobody_waits_any_more(stocked: World) -> None:
     stocked.stack(ALPHA_1)
     before = stocked.tree()
     mark = stocked.base / "mark"
-    stocked.uv_is(HALF.format(site=stocked.site) + f"\ntouch {mark}; sleep 600 & wait\n")
+    stocked.uv_is(half(stocked) + f"\ntouch {mark}; sleep 600 & wait\n")
     before["bin/uv"] = stocked.tree()["bin/uv"]
     with started(stocked, ALPHA_2) as agent:
         until(mark.exists, what="uv is at work")
