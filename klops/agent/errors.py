@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 #: Code of what the system refuses: it may be otherwise a moment later.
 SYSTEM = "system"
 #: Code of an error that nobody reckoned with.
@@ -24,7 +26,8 @@ class VerbError(Exception):
 
 def system_error(error: OSError) -> VerbError:
     """What the system refuses: a full disk, no more processes or descriptors."""
-    where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+    name = error.filename
+    where = f"{os.fsdecode(name)}: " if isinstance(name, (str, bytes)) else ""
     return VerbError(
         SYSTEM, f"{where}{error.strerror or error}", "make room on the host (df -h, ulimit), then repeat it"
     )

@@ -61,8 +61,9 @@ def activate(places: Places, request: Mapping[str, Any]) -> dict[str, Any]:
     wanted = read(request)
     with places.alone("activate"):
         done = switch(places, wanted, _sound(places, wanted.name))
-        _sweep(places)
-    return done
+        left = _sweep(places)
+    # what could not be removed a moment ago mostly can't be now
+    return {**done, "notes": list(dict.fromkeys([*done["notes"], *left]))}
 
 
 def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
@@ -262,17 +263,17 @@ def _record(places: Places, wanted: Sequence[Target], trial: Trial | None = None
         store.write_json(places.targets, noted)
 
 
-def _sweep(places: Places) -> None:
+def _sweep(places: Places) -> list[str]:
     from klops.agent.releases import prune
 
-    prune.sweep(places)
+    return prune.sweep(places)
 
 
 def _pruned(places: Places, wanted: Wanted) -> tuple[list[str], list[str]]:
-    """What was removed, and why nothing was."""
+    """What was removed, and why something, or all, was not."""
     from klops.agent.releases import prune
 
     try:
-        return prune.prune(places, wanted.keep, wanted.protect), []
+        return prune.prune(places, wanted.keep, wanted.protect)
     except VerbError as failure:
         return [], [f"no old release was removed, as it can't be told which are in use: {failure.message}"]

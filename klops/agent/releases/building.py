@@ -73,7 +73,8 @@ def build(
                 _made(places, source, asked, tree, begun + asked.timeout, line, check)
         finally:
             files.remove(tree)  # it has moved to its place, or nobody wants it
-        prune.sweep(places)
+        for note in prune.sweep(places):
+            line(note)
     seconds = round(time.monotonic() - begun, 3)
     return {"name": asked.name, "seconds": seconds, "log": log, "cached": same is not None}
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Collection
+from functools import partial
+from typing import Callable, Collection
 
 from klops.agent import store
+from klops.agent.errors import system_error
 from klops.agent.generations import kept as generations
 from klops.agent.releases import files, known
 from klops.agent.releases.places import Places
@@ -38,12 +40,13 @@ def in_use(places: Places) -> set[str]:
     return found
 
 
-def prune(places: Places, keep: int, protect: Collection[str]) -> list[str]:
+def prune(places: Places, keep: int, protect: Collection[str]) -> tuple[list[str], list[str]]:
     """Remove all but the current release, the protected ones, those in use, and the last used ``keep`` more.
 
     That of the last good generation is protected: it is what one goes back to. One that never was the current
     one takes no other one's place, and if a build was made from it, it only stays beside that one while that
-    is current: the next build shares its files. Returns the names of those removed.
+    is current: the next build shares its files. Returns the names of those removed, and in words what can't
+    be.
     """
     now, whole = places.now(), known.whole(places)
     bases = {name: known.base(places, name) for name in whole}
@@ -51,10 +54,9 @@ def prune(places: Places, keep: int, protect: Collection[str]) -> list[str]:
     never = {now, *protect, *generations.needed_releases(places.root), *in_use(places)}
     ran = [name for name in whole if name not in never and name not in only_base]
     kept = {*never, *ran[:keep], *([bases[now]] if now in bases else [])}
-    gone = [name for name in whole if name not in kept]
-    for name in gone:
-        _discard(places, name)
-    return gone
+    old = [name for name in whole if name not in kept]
+    left = [note for name in old for note in _noted(partial(_discard, places, name))]
+    return [name for name in old if not os.path.lexists(places.tree(name))], left
 
 
 def _discard(places: Places, name: str) -> None:
@@ -68,22 +70,41 @@ def _discard(places: Places, name: str) -> None:
     files.remove(away)
 
 
-def sweep(places: Places) -> None:
-    """Remove what runs that didn't come to their end have left. Only who is alone there may."""
+def sweep(places: Places) -> list[str]:
+    """Remove what runs that didn't come to their end have left. Only who is alone there may.
+
+    Returns in words what can't be removed, such as a file on NFS that somebody has open: the next one tries
+    again.
+    """
     end_left(places)
+    left = []
     for folder in (places.incoming_folder, places.building_folder, places.trash):
         for name in os.listdir(folder):
-            files.remove(os.fsencode(f"{folder}/{name}"))
+            left += _removed(f"{folder}/{name}")
     whole, now = known.whole(places), places.now()
-    _sweep_logs(places, whole)
+    left += _sweep_logs(places, whole)
     for entry in os.listdir(places.folder):
         name = entry[: -len(".json")] if entry.endswith(".json") else entry
         half = is_name(name) and name not in whole and name != now
         if half or _BESIDE.match(entry):
-            files.remove(os.fsencode(f"{places.folder}/{entry}"))
+            left += _removed(f"{places.folder}/{entry}")
+    return left
 
 
-def _sweep_logs(places: Places, whole: Collection[str]) -> None:
+def _removed(path: str) -> list[str]:
+    return _noted(partial(files.remove, os.fsencode(path)))
+
+
+def _noted(removing: Callable[[], None]) -> list[str]:
+    """What keeps from removing something: of that nothing else depends."""
+    try:
+        removing()
+    except OSError as error:
+        return [f"of what is not needed any more something stays for now: {system_error(error).message}"]
+    return []
+
+
+def _sweep_logs(places: Places, whole: Collection[str]) -> list[str]:
     """Of builds that failed only the last ones' logs stay: nothing else would ever take them away."""
     folder = os.path.dirname(places.build_log("x"))
     found = []
@@ -92,9 +113,8 @@ def _sweep_logs(places: Places, whole: Collection[str]) -> None:
         if match and is_name(match[1]) and match[1] not in whole:
             path = f"{folder}/{entry}"
             found.append((os.stat(path).st_mtime_ns, path))
-    for _, path in sorted(found)[:-_LOGS]:
-        store.remove(path)
-        store.remove(path + ".1")
+    old = [path for _, path in sorted(found)[:-_LOGS]]
+    return [note for path in old for name in (path, path + ".1") for note in _removed(name)]
 
 
 def end_left(places: Places) -> None:

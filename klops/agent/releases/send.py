@@ -20,7 +20,7 @@ from klops.source.manifest import LINK, Release, paths, release
 def send(
     places: Places, request: Mapping[str, Any], read: Read, tell: Tell, gone: Callable[[float], bool]
 ) -> dict[str, Any]:
-    """``{name, whole, files, bytes, linked, activated, generation}``, once the release is there.
+    """``{name, whole, files, bytes, linked, notes, activated, generation}``, once the release is there.
 
     ``request``: ``manifest``, how many bytes of what is read are that; ``activate``, what
     :func:`~klops.agent.releases.activate.activate` is asked for, or nothing; ``note``, as what stands then is
@@ -49,7 +49,7 @@ def send(
             if failure.code in ("disk-full", "unsafe-path"):
                 laying.drop(places, offered.name)
             raise
-        prune.sweep(places)
+        done["notes"] = prune.sweep(places)
         if wanted is None:
             files.flush_one(os.fsencode(places.folder))
             return {**done, "activated": None, "generation": None}

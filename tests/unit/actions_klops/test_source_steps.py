@@ -63,7 +63,14 @@ def told(remote: FakeRemote, verb: str) -> list[Call]:
 
 def done(tree: Tree, *, whole: bool = False, activated: Any = None, generation: int | None = None) -> str:
     """What the agent says at last of a tree that was sent."""
-    said = {"name": tree.release.name, "whole": whole, "files": 2, "bytes": 15, "linked": 1}
+    said = {
+        "name": tree.release.name,
+        "whole": whole,
+        "files": 2,
+        "bytes": 15,
+        "linked": 1,
+        "notes": ["left"],
+    }
     return json.dumps({"done": {**said, "activated": activated, "generation": generation}}) + "\n"
 
 
@@ -130,7 +137,7 @@ def test_a_release_that_is_there_whole_is_no_change() -> None:
     lacking(there, then=done(tree, whole=True))
     result = SendTree(there.settings, tree).carry_out(there.ctx)
     assert result == {"sent_files": 0, "sent_bytes": 0, CHANGES: ()}
-    assert tree.asked == []
+    assert (tree.asked, there.warnings) == ([], ["left"])
 
 
 def test_what_is_all_there_under_other_names_is_laid_down_with_nothing_sent() -> None:
@@ -163,7 +170,7 @@ def test_it_becomes_the_current_one_in_the_same_command() -> None:
         "remove old release oldest",
     ]
     assert (result["current"], result["imports"]) == (name, ACTIVATED["imports"])
-    assert there.warnings == ["a note"]
+    assert there.warnings == ["left", "a note"]
 
 
 @pytest.mark.parametrize("number", [3, None])

@@ -74,6 +74,8 @@ class SendTree(Step):
         except AgentError:
             ctx.done.extend(self._made(heard) if heard.laid else ())
             raise
+        for note in done.get("notes") or ():
+            ctx.warn(str(note))
         lacking = heard.lacking or ()
         told = {
             "sent_files": len(lacking),

@@ -149,9 +149,9 @@ def test_the_release_that_is_gone_back_to_is_not_pruned(stocked: World) -> None:
         Path(releases.manifest(name)).write_text("{}")
         if name == first:
             goback.keep(paths, [], codeback.kept(paths.root, here=True))
-    assert prune.prune(releases, 0, ()) == []
+    assert prune.prune(releases, 0, ()) == ([], [])
     goback.forget(paths)
-    assert prune.prune(releases, 0, ()) == [first]
+    assert prune.prune(releases, 0, ()) == ([first], [])
 
 
 def test_where_nothing_was_changed_nobody_is_asked_for_packages(

@@ -634,6 +634,33 @@ def test_where_it_is_not_known_what_runs_nothing_is_removed(world: World) -> Non
     assert set(known.whole(world.places)) == set(names)
 
 
+@pytest.mark.parametrize("call", ["rmdir", "rename"])
+def test_what_can_not_be_removed_is_a_note_and_no_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """A file on NFS that somebody has open, a folder that something is mounted in."""
+    names = [world.sync(plain(number), keep=9) for number in range(4)]
+    whole = getattr(os, call)
+
+    def instead(path: Any, *more: Any) -> None:
+        if os.fsencode(names[0]) in os.fsencode(path):
+            raise OSError(errno.EBUSY, "Device or resource busy", path)
+        whole(path, *more)
+
+    monkeypatch.setattr(os, call, instead)
+    told = world.activate(names[3], keep=1)
+    assert told["pruned"] == ([names[1], names[0]] if call == "rmdir" else [names[1]])
+    (note,) = told["notes"]
+    assert names[0] in note
+    assert "Device or resource busy" in note
+    # the next sync says so, too, and goes on
+    assert world.send(plain(9))["notes"] == ([note] if call == "rmdir" else [])
+    assert known.whole(world.places)[:2] == [names[3], names[2]]
+    monkeypatch.setattr(os, call, whole)
+    assert world.activate(names[3], keep=1)["notes"] == []
+    assert not any(names[0] in name for name in world.litter())
+
+
 def test_what_is_no_release_of_klops_is_left_alone(world: World) -> None:
     name = world.sync(plain(0))
     folder = world.root / "releases"

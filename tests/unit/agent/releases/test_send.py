@@ -46,6 +46,7 @@ def test_all_of_it_lies_there_read_only_with_the_time_of_its_commit(world: World
         "files": 6,
         "bytes": told["bytes"],
         "linked": 0,
+        "notes": [],
         "activated": None,
         "generation": None,
     }
