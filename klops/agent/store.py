@@ -15,6 +15,10 @@ from klops.agent.errors import VerbError
 
 #: Schema of every JSON file written here. A newer one is refused, not guessed.
 SCHEMA = 1
+#: What to do about a damaged file: most are of a run, and each run writes them.
+ANEW = "run klops up: it is written anew"
+#: The same of notes on what klops has done, which nothing else tells.
+BY_HAND = "put it right; or move it away: then klops knows nothing any more of what it told"
 #: What the name of a damaged file gets when it is written anew.
 ASIDE = ".damaged"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -114,8 +118,9 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def read_json(path: str) -> dict[str, Any] | None:
-    """A JSON object, or None when there is no such file. Raises :class:`VerbError` for anything else."""
+def read_json(path: str, remedy: str = ANEW) -> dict[str, Any] | None:
+    """A JSON object, or None when there is no such file. Raises :class:`VerbError` for anything else, with
+    ``remedy`` as the hint for a damaged one."""
     try:
         value = json.loads(read_text(path))
     except FileNotFoundError:
@@ -125,11 +130,9 @@ def read_json(path: str) -> dict[str, Any] | None:
             "unreadable", f"{path}: {error.strerror}", "run it as the user who owns that file"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise VerbError(
-            "damaged", f"{path} is not JSON: {error}", "run klops up: it is written anew"
-        ) from error
+        raise VerbError("damaged", f"{path} is not JSON: {error}", remedy) from error
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
-        raise VerbError("damaged", f"{path} has no schema number", "run klops up: it is written anew")
+        raise VerbError("damaged", f"{path} has no schema number", remedy)
     if value["schema"] > SCHEMA:
         raise VerbError(
             "newer-schema",

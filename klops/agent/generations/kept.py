@@ -37,7 +37,7 @@ def numbers(root: str) -> list[int]:
 
 def read(root: str, number: int) -> dict[str, Any]:
     """One of them. Raises :class:`VerbError`: ``no-generation``, ``damaged``, ``newer-schema``."""
-    value = store.read_json(path(root, number))
+    value = store.read_json(path(root, number), "remove it")
     if value is None:
         listed = ", ".join(map(str, numbers(root))) or "none"
         raise VerbError(

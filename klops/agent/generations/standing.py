@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from klops.agent import store
+from klops.agent.errors import VerbError
 from klops.agent.units import released
 
 
@@ -13,13 +14,12 @@ def now(root: str) -> dict[str, Any]:
     """Release, packages, patches and units that are wanted. Raises :class:`VerbError`."""
     name = released.current(root)
     about = _about(root, name) if name else {}
-    stack = store.read_json(f"{root}/stack/stack.json") or {}
-    targets = (store.read_json(f"{released.folder(root)}/targets.json") or {}) if name else {}
+    stack = store.read_json(f"{root}/stack/stack.json", store.BY_HAND) or {}
     return {
         "release": name,
         "commit": about.get("commit"),
         "ref": about.get("ref"),
-        "targets": list(targets.get("targets", [])),
+        "targets": targets(root)[0] if name else [],
         # what was put back as it came is not changed
         "stack": {
             name: one
@@ -34,9 +34,24 @@ def now(root: str) -> dict[str, Any]:
     }
 
 
+def targets(root: str) -> tuple[list[Any], str]:
+    """Targets of releases that were put somewhere, and what is wrong with the notes on them: the next switch
+    to a release writes these anew. Raises :class:`VerbError` for those of a newer klops."""
+    try:
+        noted = store.read_json(f"{released.folder(root)}/targets.json") or {}
+    except VerbError as failure:
+        if failure.code != "damaged":
+            raise
+        return [], failure.message
+    found = noted.get("targets", [])
+    return (
+        (found, "") if isinstance(found, list) else ([], f"{released.folder(root)}/targets.json has no list")
+    )
+
+
 def original(root: str) -> dict[str, Any]:
     """Distributions as they stood before klops changed them for the first time, by name."""
-    return dict((store.read_json(f"{root}/stack/stack.json") or {}).get("original", {}))
+    return dict((store.read_json(f"{root}/stack/stack.json", store.BY_HAND) or {}).get("original", {}))
 
 
 def _about(root: str, name: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def listed(root: str) -> dict[str, Any]:
             "good": good is not None and document.same(good, now),
         },
         "original": standing.original(root),
-        "faults": faults,
+        "faults": [*faults, *filter(None, [standing.targets(root)[1]])],
     }
 
 

@@ -62,7 +62,7 @@ def finish(places: Places, stack: known.Stack, patches: Mapping[str, Any]) -> No
     From here on it isn't put back any more: when it is cut short, the next run notes the same.
     """
     os.sync()  # what an installer wrote, too
-    journal = store.read_json(places.journal) or {}
+    journal = store.read_json(places.journal, store.BY_HAND) or {}
     notes = {field: getattr(stack, field) for field in known.Stack._fields}
     store.write_json(places.journal, {**journal, "stack": notes, "patches": dict(patches)})
     _note(places, stack, patches)
@@ -86,7 +86,7 @@ def put_back(places: Places, site: Site) -> list[str]:
 
     Raises :class:`VerbError` and ``OSError``; then the journal stays, and the next run tries again.
     """
-    journal = store.read_json(places.journal)
+    journal = store.read_json(places.journal, store.BY_HAND)
     if journal is None:
         store.remove(places.listing)  # of a change that had not begun
         return []

@@ -27,7 +27,7 @@ class Stack(NamedTuple):
 
 def stack(places: Places) -> Stack:
     """Raises :class:`VerbError` when the notes can't be read."""
-    notes = store.read_json(places.known) or {}
+    notes = store.read_json(places.known, store.BY_HAND) or {}
     return Stack(*(dict(notes.get(field, {})) for field in Stack._fields))
 
 
@@ -49,7 +49,7 @@ class Patches(NamedTuple):
 
 def patches(places: Places) -> Patches:
     """Raises :class:`VerbError` when the notes can't be read."""
-    notes = store.read_json(places.patches) or {}
+    notes = store.read_json(places.patches, store.BY_HAND) or {}
     return Patches(dict(notes.get("patches", {})), list(notes.get("before", [])))
 
 

@@ -19,7 +19,7 @@ def refuse(places: Places, site: Site, changing: Collection[str]) -> None:
     One that is installed is known by its RECORD, too (:func:`klops.agent.packages.saved.safe_place`).
     """
     releases = os.path.realpath(places.releases)
-    for package in _packages(places):
+    for package in _packages(places, site):
         path = absolute(site, package.replace(".", "/"))
         if names.normal(package) in changing and below(os.path.realpath(path), releases):
             raise in_release(path)
@@ -35,7 +35,16 @@ def in_release(path: str) -> VerbError:
     )
 
 
-def _packages(places: Places) -> list[str]:
-    """Those that a release was put in place of, by klops' own note on it."""
-    noted = store.read_json(f"{places.releases}/targets.json") or {}
-    return [str(one["package"]) for one in noted.get("targets", []) if "package" in one]
+def _packages(places: Places, site: Site) -> list[str]:
+    """Those that a release was put in place of, by klops' own note on it; where that is damaged, all that are
+    links."""
+    try:
+        noted = store.read_json(f"{places.releases}/targets.json") or {}
+        return [str(one["package"]) for one in noted.get("targets", []) if "package" in one]
+    except VerbError as failure:
+        if failure.code != "damaged":
+            raise
+    except TypeError:
+        pass  # no list of objects: damaged, too
+    folders = {site.purelib, site.platlib}
+    return [one.name for folder in folders for one in os.scandir(folder) if one.is_symlink()]

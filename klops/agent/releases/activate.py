@@ -85,6 +85,7 @@ def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
     for target, spot in goal:
         spot.check(replace=bool(target.package))
     changed: list[str] = []
+    damage = noted(places).damage
     trial = Trial(name, wanted.targets, wanted.paths, before, put)
     _record(places, [target for target, _ in (*goal, *old)], trial)
     with _put_back(places, before, put):
@@ -108,6 +109,9 @@ def switch(places: Places, wanted: Wanted, release: Release) -> dict[str, Any]:
         audit.note("release", "", release=name, was=before)
     files.flush_one(os.fsencode(places.folder))
     pruned, notes = _pruned(places, wanted)
+    if damage:
+        aside = f"it is {places.targets}{store.ASIDE} now, and links of targets that went since are not known"
+        notes.append(f"{damage}; {aside}")
     return {
         "before": before,
         "changed": changed,
@@ -196,12 +200,6 @@ def go_back(places: Places, before: str | None, put: Sequence[Target]) -> None:
     _record(places, put)
 
 
-def recorded(places: Places) -> list[Target]:
-    """Targets that were put somewhere. Raises :class:`VerbError`."""
-    noted = store.read_json(places.targets)
-    return [] if noted is None else targets.read(noted["targets"])
-
-
 class Trial(NamedTuple):
     """A switch of which it isn't known yet whether Python imports what it should: to ``release`` with
     ``targets`` and ``paths`` as in :class:`Wanted`, from ``before`` with the targets ``put``."""
@@ -218,13 +216,41 @@ class Trial(NamedTuple):
         return {**self._asdict(), **lists}
 
 
-def _trial(places: Places) -> Trial | None:
-    """The one that was cut short, None where none was."""
-    noted = (store.read_json(places.targets) or {}).get("trial")
-    if noted is None:
+class Noted(NamedTuple):
+    """``targets`` that were put somewhere, and the ``trial`` that was cut short, None where none was.
+
+    ``damage``: why that can't be told; then there are neither.
+    """
+
+    targets: List[Target]
+    trial: Trial | None = None
+    damage: str = ""
+
+
+def noted(places: Places) -> Noted:
+    """What ``targets.json`` tells. Raises :class:`VerbError` for one that a newer klops wrote."""
+    try:
+        value = store.read_json(places.targets)
+        if value is None:
+            return Noted([])
+        return Noted(targets.read(value["targets"]), _trial(value.get("trial")))
+    except VerbError as failure:
+        if failure.code not in ("damaged", "usage"):
+            raise
+        return Noted([], damage=f"{places.targets} is damaged: {failure.message}")
+    except (KeyError, TypeError) as error:
+        return Noted([], damage=f"{places.targets} is damaged: {type(error).__name__}: {error}")
+
+
+def _trial(value: Any) -> Trial | None:
+    if value is None:
         return None
-    lists = {key: targets.read(noted[key]) for key in ("targets", "put")}
-    return Trial(**{**noted, **lists})
+    return Trial(**{**value, **{key: targets.read(value[key]) for key in ("targets", "put")}})
+
+
+def recorded(places: Places) -> list[Target]:
+    """Targets that were put somewhere, none where that can't be told. Raises :class:`VerbError`."""
+    return noted(places).targets
 
 
 def _proven(places: Places, name: str) -> tuple[str | None, list[Target]]:
@@ -233,9 +259,9 @@ def _proven(places: Places, name: str) -> tuple[str | None, list[Target]]:
     That is what stands, unless a run that was killed before Python was asked has put it there: then what
     stood before that, or what stands once it is seen to be imported.
     """
-    now, trial = places.now(), _trial(places)
+    now, (put, trial, _) = places.now(), noted(places)
     if trial is None or now not in (trial.release, trial.before):
-        return now, recorded(places)
+        return now, put
     if now == trial.release != name and _is_imported(places, trial):
         return now, trial.targets
     if trial.before is not None and trial.before not in known.whole(places):
@@ -254,13 +280,16 @@ def _is_imported(places: Places, trial: Trial) -> bool:
 
 def _record(places: Places, wanted: Sequence[Target], trial: Trial | None = None) -> None:
     """Note which targets are put somewhere, and what is tried; without it that this stands."""
-    noted: dict[str, Any] = {"targets": [target.as_json() for target in wanted]}
-    if trial is not None and (trial.release, trial.targets) != (trial.before, trial.put):
-        noted["trial"] = trial.as_json()
-    if noted == {"targets": []}:
+    if trial is not None and (trial.release, trial.targets) == (trial.before, trial.put):
+        trial = None
+    before = noted(places)
+    if before.damage:
+        store.set_aside(places.targets)
+    if not wanted and trial is None:
         store.remove(places.targets)
-    elif store.read_json(places.targets) != {"schema": store.SCHEMA, **noted}:
-        store.write_json(places.targets, noted)
+    elif before != (list(wanted), trial, ""):
+        told = {} if trial is None else {"trial": trial.as_json()}
+        store.write_json(places.targets, {"targets": [target.as_json() for target in wanted], **told})
 
 
 def _sweep(places: Places) -> list[str]:

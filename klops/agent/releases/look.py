@@ -56,7 +56,8 @@ def look(
     if wanted is not None:
         goal = activate.spots(places, wanted)
         asked = {spot.place for _, spot in goal}
-        put = activate.spots(places, activate.recorded(places))
+        noted = activate.noted(places)
+        put = activate.spots(places, noted.targets)
         found["targets"] = [
             *({**target.as_json(), "at": spot.place, "ok": spot.stands} for target, spot in goal),
             # it was put there, and isn't asked for any more
@@ -65,6 +66,7 @@ def look(
                 for old, spot in put
                 if spot.place not in asked
             ),
+            *([{"at": places.targets, "ok": False}] if noted.damage else []),
         ]
         found["imports"] = [one.as_json() for one in imports.look(places, release, wanted, paths)]
     return found

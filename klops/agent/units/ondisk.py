@@ -49,9 +49,7 @@ def _sound(path: str, judge: Callable[[], _T]) -> _T:
     try:
         return judge()
     except VerbError as failure:
-        raise VerbError(
-            DAMAGED, f"{path}: {failure.message}", "run klops up: it is written anew"
-        ) from failure
+        raise VerbError(DAMAGED, f"{path}: {failure.message}", store.ANEW) from failure
 
 
 def attempt(

@@ -74,7 +74,7 @@ def packages(root: str) -> str:
     It is read from klops' own notes on them, so that it costs next to nothing.
     """
     try:
-        stack = store.read_json(f"{root}/stack/stack.json") or {}
+        stack = store.read_json(f"{root}/stack/stack.json", store.BY_HAND) or {}
         patches = patched(root)
     except VerbError:
         return "unreadable"
@@ -89,7 +89,7 @@ def patched(root: str) -> dict[str, Any]:
 
     One whose test was cut short is among them: nobody knows yet that the file is as it was.
     """
-    notes: dict[str, Any] = (store.read_json(f"{root}/patches.json") or {}).get("patches", {})
+    notes: dict[str, Any] = (store.read_json(f"{root}/patches.json", store.BY_HAND) or {}).get("patches", {})
     return {file: one for file, one in notes.items() if not one.get("stale")}
 
 

@@ -55,6 +55,17 @@ def test_units_that_nobody_wants_to_run_are_no_part_of_it(root: Root) -> None:
     assert set(root.listed()["now"]["units"]) == {"llm"}
 
 
+@pytest.mark.parametrize(
+    ("text", "why"), [("", "is not JSON"), ('{"schema": 1, "targets": 7}', "has no list")]
+)
+def test_damaged_notes_on_targets_are_a_fault_and_stop_nobody(root: Root, text: str, why: str) -> None:
+    (root.folder / "releases/targets.json").write_text(text)
+    listed = root.listed()
+    assert listed["now"]["targets"] == []
+    (fault,) = listed["faults"]
+    assert f"targets.json {why}" in fault
+
+
 def test_packages_that_were_put_back_are_not_changed(root: Root) -> None:
     came, now = {"version": "1", "record": "a"}, {"version": "2", "record": "b"}
     root.note()

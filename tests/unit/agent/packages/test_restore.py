@@ -145,6 +145,14 @@ def test_a_spoiled_archive_is_not_used(stocked: World) -> None:
     assert stocked.tree() == before
 
 
+@pytest.mark.parametrize("file", ["stack/stack.json", "stack/journal.json", "patches.json"])
+def test_of_damaged_notes_nobody_says_that_they_are_written_anew(stocked: World, file: str) -> None:
+    upgrade(stocked)
+    (stocked.root / file).write_text("")
+    answer = stocked.restore({}, {})
+    assert (answer.failed, answer.error["hint"]) == ("damaged", store.BY_HAND)
+
+
 def test_compiled_forms_of_another_version_are_not_used(stocked: World) -> None:
     """Wheels give all their files one time, and both versions of this one have one size."""
     first, file = stands(stocked), stocked.site / "alpha/__init__.py"

@@ -310,6 +310,11 @@ def test_a_package_that_is_a_release_is_left_alone(stocked: World, *, wheel: boo
     assert "klops sync takes the link away" in refused.error["hint"]
     assert stocked.tree() == before
     assert (release / "alpha/__init__.py").read_text() == "V = 1\n"
+    # also where the notes on that are damaged
+    for text in ("", '{"schema": 1, "targets": [7]}'):
+        (stocked.root / "releases/targets.json").write_text(text)
+        assert stocked.stack(ALPHA_2).failed == "stack-in-release"
+    assert stocked.tree() == before
     # another container of the same root has no link, so that it can be installed there
     (stocked.site / "alpha").unlink()
     if not wheel:

@@ -634,6 +634,30 @@ def test_where_it_is_not_known_what_runs_nothing_is_removed(world: World) -> Non
     assert set(known.whole(world.places)) == set(names)
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 1}', '{"schema": 1, "targets": [7]}'])
+def test_damaged_notes_on_targets_are_set_aside_and_told(world: World, tmp_path: Path, text: str) -> None:
+    root = {"root": str(tmp_path / "workspace")}
+    name, notes = world.sync(package("first"), targets=[root]), Path(world.places.targets)
+    notes.write_text(text)
+    # whoever looks is told that something isn't in place
+    found = look.look(world.places, verify=False, wanted=targets.read([root]))
+    assert [(one["at"], one["ok"]) for one in found["targets"]] == [(root["root"], True), (str(notes), False)]
+    (said,) = world.activate(name, targets=[root])["notes"]
+    assert f"{notes} is damaged" in said
+    assert f"{notes}.damaged" in said
+    assert Path(f"{notes}.damaged").read_text() == text
+    assert activate.recorded(world.places) == targets.read([root])
+    assert world.activate(name, targets=[root])["notes"] == []
+
+
+def test_notes_on_targets_of_a_newer_klops_are_not_set_aside(world: World) -> None:
+    name = world.sync(package("first"))
+    Path(world.places.targets).write_text('{"schema": 99, "targets": []}')
+    with pytest.raises(VerbError) as caught:
+        world.activate(name)
+    assert caught.value.code == "newer-schema"
+
+
 @pytest.mark.parametrize("call", ["rmdir", "rename"])
 def test_what_can_not_be_removed_is_a_note_and_no_failure(
     world: World, monkeypatch: pytest.MonkeyPatch, call: str
