@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from klops.agent.errors import VerbError
 from klops.agent.packages import (
@@ -92,8 +92,31 @@ class _Installing:
             self._undo(failure, before)
             raise
         rows = self._changed(before, after)
-        journal.finish(self._places, self._notes(before, after, [row["name"] for row in rows]), stale)
-        return {"changed": rows, "notes": saved.by_hand(self._places, noted)}
+        unsaved = self._unsaved(before, {row["name"] for row in rows} - {*noted})
+        journal.finish(
+            self._places,
+            self._notes(before, after, [row["name"] for row in rows if row["name"] not in unsaved]),
+            stale,
+        )
+        told = [
+            f"uv changed {row['name']}, {row['from']} -> {row['to'] or 'not installed'}, without having "
+            "announced it: it isn't saved, and going back leaves it as it is now"
+            for row in rows
+            if row["name"] in unsaved
+        ]
+        return {"changed": rows, "notes": [*saved.by_hand(self._places, noted), *told]}
+
+    def _unsaved(self, before: Installed, unannounced: Iterable[str]) -> set[str]:
+        """Those that can't be put back: a generation must not need them. One that klops has changed before is
+        noted all the same, as it may go back to what it was before that."""
+        notes = known.stack(self._places)
+        return {
+            name
+            for name in unannounced
+            if name in before
+            and name not in notes.distributions
+            and saved.find(notes, name, before[name].identity()) is None
+        }
 
     def _announced(self, program: str) -> set[str]:
         """What uv says it would change."""

@@ -269,6 +269,28 @@ def test_the_limit_of_time(stocked: World) -> None:
     assert stocked.tree() == before
 
 
+def test_what_uv_had_not_announced_is_told_and_in_the_way_of_nothing(stocked: World) -> None:
+    stocked.put("gamma", "1.0", {"gamma/__init__.py": ""})
+    stocked.stack(ALPHA_1)
+    first = {name: stocked.identity(name) for name in ("alpha", "beta")}
+    also = f"$UV pip install -q --python {stocked.python} --no-index --find-links {stocked.wheels}"
+    wheels.wheel(stocked.wheels, "gamma", "2.0", {"gamma/__init__.py": "V = 2\n"})
+    wheels.wheel(stocked.wheels, "delta", "1.0", {"delta/__init__.py": ""})
+    stocked.uv_is(f'case "$*" in *--dry-run*) ;; *) {also} gamma==2.0 delta==1.0;; esac\nexec $UV "$@"\n')
+    answer = stocked.stack(ALPHA_2)
+    assert [row[0] for row in rows(answer)] == ["alpha", "beta", "delta", "gamma"]
+    (note,) = answer.done["notes"]  # of one that wasn't there before nothing has to be saved
+    assert "gamma, 1.0 -> 2.0" in note
+    assert stocked.restore(first, {}).code == 0
+    found = stocked.packages(["alpha", "beta", "gamma", "delta"])["installed"]
+    assert {name: one and one["version"] for name, one in found.items()} == {
+        "alpha": "1.0",
+        "beta": "1.0",
+        "gamma": "2.0",
+        "delta": None,
+    }
+
+
 def test_a_password_of_an_index_is_nowhere(stocked: World) -> None:
     secret = "s3cr'et"
     url = f"http://user:{secret}@127.0.0.1:9/simple"
