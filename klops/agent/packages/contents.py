@@ -13,6 +13,8 @@ from klops.agent.errors import VerbError
 
 #: Begins the name of a file that isn't whole yet: one a place, so that the next run finds a killed one's.
 BESIDE = ".klops-new-"
+#: Bytes that a name may have on Linux's file systems (NAME_MAX).
+_LONGEST = 255
 _CHUNK = 1 << 20
 
 
@@ -37,6 +39,8 @@ def sha256(path: str) -> str:
 def beside(path: str) -> str:
     """Where a file is written before it is renamed to its place."""
     folder, name = os.path.split(path)
+    if len(os.fsencode(BESIDE + name)) > _LONGEST:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return f"{folder}/{BESIDE}{name}"
 
 

@@ -153,6 +153,16 @@ def test_of_damaged_notes_nobody_says_that_they_are_written_anew(stocked: World,
     assert (answer.failed, answer.error["hint"]) == ("damaged", store.BY_HAND)
 
 
+def test_a_file_with_the_longest_of_names_comes_back(stocked: World) -> None:
+    longest = "alpha/" + "k" * 249 + ".cubin"
+    stocked.put("alpha", "1.0", {"alpha/__init__.py": "", longest: "x"})
+    first = stands(stocked)
+    upgrade(stocked)
+    assert not (stocked.site / longest).exists()
+    assert stocked.restore(first, {}).code == 0
+    assert stocked.text(longest) == "x"
+
+
 def test_compiled_forms_of_another_version_are_not_used(stocked: World) -> None:
     """Wheels give all their files one time, and both versions of this one have one size."""
     first, file = stands(stocked), stocked.site / "alpha/__init__.py"
