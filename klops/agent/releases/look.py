@@ -29,6 +29,8 @@ def look(
     for name in known.whole(places):
         try:
             releases.append(known.summary(places, name))
+        except FileNotFoundError:
+            continue  # it went meanwhile: nobody waits for whoever removes old ones
         except VerbError:
             broken.append(name)
     found: dict[str, Any] = {

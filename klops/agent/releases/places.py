@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -81,11 +82,23 @@ class Places:
                 os.chmod(folder, mode)
 
     def now(self) -> str | None:
-        """The name of the current release, None when there is none."""
+        """The name of the current release, None when there is none.
+
+        Raises :class:`VerbError`, code ``target-occupied``, where something else lies in the link's place.
+        """
         try:
             return os.readlink(self.current)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            what = "a folder" if os.path.isdir(self.current) else "a file"
+            raise VerbError(
+                "target-occupied",
+                f"{self.current} is {what}, and not klops' link to the current release",
+                "move it away, then klops sync",
+            ) from error
 
     @contextlib.contextmanager
     def alone(self, verb: str) -> Iterator[None]:

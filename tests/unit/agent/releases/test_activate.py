@@ -71,6 +71,31 @@ def test_one_that_is_not_there_or_damaged_is_no_release_to_go_to(world: World) -
     assert world.current == first
 
 
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_lies_in_the_place_of_the_link_is_named(world: World, what: str) -> None:
+    name, current = world.sync(package("first")), Path(world.places.current)
+    current.unlink()
+    if what == "folder":
+        current.mkdir()
+    else:
+        current.touch()
+    for call in (lambda: look.look(world.places, verify=False, wanted=None), lambda: world.activate(name)):
+        with pytest.raises(VerbError, match=f"{current} is a {what}") as caught:
+            call()
+        assert caught.value.code == "target-occupied"
+        assert "move it away" in caught.value.hint
+
+
+def test_one_that_is_removed_while_it_is_looked_at_is_not_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.sync(package("first"))
+    there = known.whole(world.places)
+    monkeypatch.setattr(known, "whole", lambda places: [*there, "c0ffeec0ffee-000000000000"])
+    found = look.look(world.places, verify=False, wanted=None)
+    assert ([one["name"] for one in found["releases"]], found["broken"]) == ([name], [])
+
+
 def test_a_root_is_a_link_that_follows(world: World, tmp_path: Path) -> None:
     root = tmp_path / "workspace" / "vllm-kunlun"
     first = world.sync(package("first"), targets=[{"root": str(root)}])
