@@ -37,10 +37,9 @@ def apply(content: bytes, diff: bytes, file: str) -> Patched:
     or has nothing for the file; ``patch-conflict`` when a hunk has no place, or more than one.
     """
     crlf = _is_crlf(content)
-    # a diff whose own lines all end so, its heads too, was written out that way: no line of it means a CR
-    hunks = _part(diff.replace(b"\r\n", b"\n") if _is_crlf(diff) else diff, file)
+    found = hunks(diff, file)
     if crlf:
-        hunks = [hunk._replace(old=_bare(hunk.old), new=_bare(hunk.new)) for hunk in hunks]
+        found = [hunk._replace(old=_bare(hunk.old), new=_bare(hunk.new)) for hunk in found]
         content = content.replace(b"\r\n", b"\n")
     lines = content.split(b"\n")
     open_end = lines[-1] != b""  # the last line has no end
@@ -49,7 +48,7 @@ def apply(content: bytes, diff: bytes, file: str) -> Patched:
     made: list[bytes] = []
     offsets = []
     done, shift = 0, 0
-    for hunk in hunks:
+    for hunk in found:
         stated = hunk.start - 1 if hunk.old else hunk.start
         at = _place(lines, hunk, stated + shift, done, open_end)
         if at != stated:
@@ -88,8 +87,11 @@ def _place(lines: Sequence[bytes], hunk: Hunk, stated: int, done: int, open_end:
     )
 
 
-def _part(diff: bytes, file: str) -> list[Hunk]:
-    """The hunks for a file. Raises :class:`VerbError`."""
+def hunks(diff: bytes, file: str) -> list[Hunk]:
+    """The hunks of a diff for a file. Raises :class:`VerbError`, code ``bad-diff``."""
+    # one whose own lines all end in CRLF, its heads too, was written out that way: no line of it means a CR
+    if _is_crlf(diff):
+        diff = diff.replace(b"\r\n", b"\n")
     parts: list[tuple[str, list[Hunk]]] = []
     lines = diff.split(b"\n")
     if lines[-1] == b"":
@@ -110,7 +112,7 @@ def _part(diff: bytes, file: str) -> list[Hunk]:
         if line.startswith((b"GIT binary patch", b"Binary files ")):
             raise _bad(at, "a binary file")
         at += 1  # what git and others write between files
-    fitting = [hunks for name, hunks in parts if _is(name, file)]
+    fitting = [found for name, found in parts if _is(name, file)]
     if len(parts) == 1 and not fitting:
         fitting = [parts[0][1]]  # made of copies with other names
     if len(fitting) != 1 or not fitting[0]:

@@ -28,7 +28,7 @@ DRIFT = (("vllm", "none", "0.19.0"),)
 DIFF = """diff --git a/x.py b/x.py
 --- a/x.py
 +++ b/x.py
-@@ -1,3 +1,3 @@ def f():
+@@ -1,4 +1,3 @@ def f():
  one
 -two
 ---- a line of dashes
@@ -116,7 +116,9 @@ def test_a_patch_is_sent_with_its_digest() -> None:
     there = stage()
     answer = {"before": "b1", "after": "b2", "changed": True, "assumed": True, "offsets": [[2, -3]]}
     there.remote.on(" patch ", done(answer))
-    step = ApplyPatch(there.settings, Wanted("x.py", "diff", "/p/x.diff", "true"), DIFF.encode(), "new")
+    step = ApplyPatch(
+        there.settings, Wanted("x.py", "diff", "/p/x.diff", "true"), DIFF.encode(), "new", "x.py"
+    )
     assert step.carry_out(there.ctx) == {
         "file": "x.py",
         "before": "b1",
@@ -169,9 +171,23 @@ def test_the_action_tells_of_each_file() -> None:
 
 
 def test_a_diff_is_shown_as_what_it_changes() -> None:
-    before, after = sides(DIFF)
-    assert before == "one\ntwo\n--- a line of dashes\nthree\nnine\n"
-    assert after == "one\n2\nthree\nnine\nten\n"
+    assert sides(DIFF.encode(), "x.py") == (
+        "one\ntwo\n--- a line of dashes\nthree\n",
+        "one\n2\nthree\n",
+    )
+
+
+def test_of_a_diff_of_several_files_that_of_the_file_is_shown() -> None:
+    heads = [f"--- a/{name}.py\n+++ b/{name}.py\n@@ -1 +1 @@\n" for name in ("x", "y")]
+    plain = f"{heads[0]}-a\n+b\n{heads[1]}-c\n+d\n"
+    assert sides(plain.encode(), "y.py") == ("c\n", "d\n")
+    assert sides(plain.encode(), "z.py") is None
+    assert sides(b"no diff", "x.py") is None
+
+
+def test_a_line_of_a_diff_is_what_a_file_has_as_one() -> None:
+    diff = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n \x0cimport os\n-a = 'p\u2028q'\n+b\n"
+    assert sides(diff.encode(), "x.py") == ("\x0cimport os\na = 'p\u2028q'\n", "\x0cimport os\nb\n")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from klops.playbook.events import (
 )
 from klops.playbook.results import PlayRun, RunResult, Status, TaskResult, TaskRun, TurnResult
 from klops.secret import Redactor, Secret
+from klops.ui.diff import unified
 from klops.ui.progress import Progress, clock, line
 from klops.ui.terminal import TerminalSink, make_console
 
@@ -66,6 +67,13 @@ def test_a_change_is_listed_and_its_diff_only_when_asked_for() -> None:
         "+new",
         "same",
     ]
+
+
+def test_only_what_ends_a_line_of_a_file_ends_one_of_a_diff() -> None:
+    change = Change("write /a", "one\x0ctwo\u2028three\nsame\r\n", "other\nsame\n")
+    assert unified(change)[3:] == ["-one\x0ctwo\u2028three", "+other", " same"]
+    assert unified(Change("write /a", "", "\n"))[3:] == ["+"]
+    assert unified(Change("write /a", "no end", "no end\n")) == []
 
 
 def test_with_the_free_strategy_a_heading_comes_back_when_the_task_changes() -> None:

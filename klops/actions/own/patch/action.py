@@ -108,7 +108,7 @@ def _steps(
         data = patches[wanted.file]
         why = standing(wanted, data, there[wanted.file], kept)
         if why:
-            found.append(ApplyPatch(settings, wanted, data, why))
+            found.append(ApplyPatch(settings, wanted, data, why, kept.within(wanted.file)))
     return tuple(found)
 
 

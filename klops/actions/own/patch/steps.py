@@ -30,13 +30,15 @@ class ApplyPatch(Step):
     wanted: Wanted
     data: bytes = field(repr=False)
     why: str
+    #: the file relative to site-packages
+    within: str
 
     def change(self) -> Change:
         """The file; of a diff what it changes."""
         text = f"patch {self.wanted.file} ({self.why})"
         if self.wanted.kind == "copy":
             return Change(text)
-        return Change(text, *sides(self.data.decode("utf-8", "replace")))
+        return Change(text, *(sides(self.data, self.within) or ()))
 
     def carry_out(self, ctx: Context) -> Mapping[str, Any]:
         """Have it patched. Raises AgentError, and then the file is as it was."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from klops.agent.errors import VerbError
+from klops.agent.packages import diffing
 from klops.errors import TaskFailed
 
 
@@ -87,23 +89,15 @@ def _check(file: str, there: Mapping[str, Any], kept: Kept) -> None:
     )
 
 
-def sides(diff: str) -> tuple[str, str]:
-    """The lines that the hunks of a unified diff have before and after, so that they can be shown as one."""
-    before: list[str] = []
-    after: list[str] = []
-    inside = False
-    for line in diff.splitlines():
-        if line.startswith("@@"):
-            inside = True
-        elif line.startswith(("--- ", "+++ ", "diff ")) and not inside:
-            continue
-        elif line.startswith("diff ") or not inside:
-            inside = False
-        elif line.startswith("-"):
-            before.append(line[1:])
-        elif line.startswith("+"):
-            after.append(line[1:])
-        elif not line.startswith("\\"):
-            before.append(line[1:])
-            after.append(line[1:])
-    return "".join(f"{line}\n" for line in before), "".join(f"{line}\n" for line in after)
+def sides(diff: bytes, file: str) -> tuple[str, str] | None:
+    """The lines that the hunks for a file have before and after, so that they can be shown as one; None for a
+    diff that the container will refuse. ``file``: relative to site-packages."""
+    try:
+        found = diffing.hunks(diff, file)
+    except VerbError:
+        return None
+    return _text(hunk.old for hunk in found), _text(hunk.new for hunk in found)
+
+
+def _text(parts: Iterable[Iterable[bytes]]) -> str:
+    return b"".join(line + b"\n" for lines in parts for line in lines).decode("utf-8", "replace")
