@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
 import time
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from klops.agent.processes import openfiles, procs
+from klops.agent.processes import cores, openfiles, procs
 
 _CARD = re.compile(r"xpu\d+\Z")
 #: A line of maps that names something below a /dev, or a node elsewhere; a removed node as removed.
@@ -136,6 +137,23 @@ def holds(
             if number in rdevs:
                 found.add(number)
     return Held(found, any_file)
+
+
+#: What most have.
+NOTHING = Held(set(), False)
+
+
+def holdings(
+    pids: Sequence[int], rdevs: Collection[int], files: Collection[tuple[int, int]] = ()
+) -> dict[int, Held | None]:
+    """The same of many; those that have nothing are left out."""
+
+    def look(part: Sequence[int]) -> list[Any]:
+        found = ((pid, holds(pid, rdevs, files)) for pid in part)
+        return [[pid, one and [sorted(one.nodes), one.files]] for pid, one in found if one != NOTHING]
+
+    told = itertools.chain.from_iterable(cores.shared(look, pids))
+    return {pid: None if one is None else Held(set(one[0]), one[1]) for pid, one in told}
 
 
 def _mapped(pid: int) -> tuple[str, list[bytes]]:

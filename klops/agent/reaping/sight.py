@@ -128,13 +128,20 @@ def look(
     names = {node.rdev: os.path.basename(node.path) for node in nodes}
     placed = _placed(table) if host else {pid: _as_seen(process) for pid, process in table.items()}
     waiting = {pid for pid, one in placed.items() if _waits(one.process)}
-    seen = {pid: _filled(one, root, names, files) for pid, one in placed.items() if pid not in waiting}
+    held = devices.holdings([pid for pid in placed if pid not in waiting and _has(placed[pid])], names, files)
+    seen = {
+        pid: _filled(one, root, names, held.get(pid, devices.NOTHING))
+        for pid, one in placed.items()
+        if pid not in waiting
+    }
     if waiting:
         time.sleep(max(0.0, begun + _STUCK - time.monotonic()))
     for pid in waiting:
         now = _again(placed[pid])
         if now is not None:
-            seen[now.process.pid] = _filled(now, root, names, files)
+            mapped = not _is_stuck(now)
+            opened = devices.holds(pid, names, files, mapped=mapped) if _has(now) else devices.NOTHING
+            seen[now.process.pid] = _filled(now, root, names, opened)
     for pid, one in seen.items():
         parent = seen.get(one.process.ppid)
         if parent is not None and parent.keeper == HOLD and not _is_stuck(one):
@@ -297,17 +304,20 @@ def _now(process: Process) -> Process | None:
     return now if now is not None and now.start == process.start else None
 
 
-def _filled(seen: Seen, root: str, names: Mapping[int, str], files: Collection[tuple[int, int]]) -> Seen:
-    """With what it holds; of kernel threads and zombies there is nothing to be read."""
+def _has(seen: Seen) -> bool:
+    """Whether it can have anything: kernel threads and zombies don't."""
+    return seen.process.alive and not seen.process.kernel
+
+
+def _filled(seen: Seen, root: str, names: Mapping[int, str], held: devices.Held | None) -> Seen:
+    """With what it holds, of one that is stuck what it has open."""
     process = seen.process
-    if process.kernel or not process.alive:
+    if not _has(seen):
         return seen
     if _is_stuck(seen):
-        opened = devices.holds(process.pid, names, files, mapped=False)
-        found = opened is not None and bool(opened.nodes)
-        return _with(seen, opened, names)._replace(unreadable=not found)
-    held = devices.holds(process.pid, names, files)
-    if held is not None and not held.nodes and not held.files:
+        found = held is not None and bool(held.nodes)
+        return _with(seen, held, names)._replace(unreadable=not found)
+    if held == devices.NOTHING:
         # a launcher's parent is the main process, or outside, and a supervisor's is that one or a launcher;
         # of what else holds nothing nobody asks more
         words = _words(process.pid) if seen.inner.ppid <= 1 else []
