@@ -34,8 +34,9 @@ from klops.agent.units.zombies import Zombies
 _CLOSING = 100.0
 #: Seconds after a look that failed.
 _LOOK_AGAIN = 0.5
-#: While nothing happens looking at the process table takes at most one part in this of a core.
-_IDLE_SHARE = 400
+#: While nothing happens looking at the process table takes at most one part in this of a core. Checks of
+#: health take about as much, and all of it is to stay below half a percent.
+_IDLE_SHARE = 500
 _LONGEST_REST = 10.0
 
 

@@ -29,7 +29,7 @@ from klops.agent.units.unit import Record
     [
         (0.1, [], 0.02, 0.1),  # something starts or ends: looks cost what they cost
         (1.0, [60.0], 0.001, 1.0),
-        (1.0, [60.0], 0.01, 4.0),
+        (1.0, [60.0], 0.01, 5.0),
         (1.0, [60.0], 0.1, 10.0),
         (1.0, [4.9, 30.0], 0.1, 4.9),  # however dear a look is, a check begins when its interval is over
         (5.0, [], 0.001, 5.0),
