@@ -242,7 +242,8 @@ class Supervisor:
         if one.spec is None:
             raise VerbError("no-spec", f"unit {one.name} has no specification", "give it on standard input")
         one.given_idle = dict(idle) if isinstance(idle, dict) else {}
-        unit.command_start(one.record, bool(one.living) and one.changed, now, clock)
+        changed = bool(one.living) and one.changed
+        unit.command_start(one.record, changed, now, clock, gone=one.root_gone())
         return self._commanded(one, "start")
 
     def _read_again(self, one: Managed) -> None:

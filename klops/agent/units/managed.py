@@ -7,7 +7,7 @@ import time
 from typing import Any, Mapping
 
 from klops.agent import store
-from klops.agent.processes import identity
+from klops.agent.processes import identity, procs
 from klops.agent.processes.identity import Handle
 from klops.agent.processes.procs import Process
 from klops.agent.units import (
@@ -160,6 +160,14 @@ class Managed(Launched):
     def _root_alive(self) -> bool:
         root = self.record.root
         return root is not None and any([p.pid, p.start] == root for p in self.living)
+
+    def root_gone(self) -> bool:
+        """Whether its API server has ended by now, which the next look may be the first to see."""
+        if self.record.root is None:
+            return False
+        pid, start = self.record.root
+        process = procs.read(pid)
+        return process is None or process.start != start or not process.alive
 
     def _exit_text(self) -> str:
         root = self.record.root

@@ -250,10 +250,14 @@ class Seen:
     closing: bool = False
 
 
-def command_start(unit: Record, changed: bool, now: float, clock: float) -> None:
-    """``start``: nothing to do for one that runs with these settings; failed and waiting ones go at once."""
+def command_start(unit: Record, changed: bool, now: float, clock: float, *, gone: bool = False) -> None:
+    """``start``: nothing to do for one that runs with these settings; failed and waiting ones go at once.
+
+    ``gone``: its API server is, though no look has seen that yet.
+    """
     unit.desired, unit.removing, unit.resumes = RUNNING, False, False
-    if unit.state in (STARTING, READY, UNHEALTHY) and not changed and (not unit.ending or unit.again):
+    goes_on = unit.again if unit.ending else not gone
+    if unit.state in (STARTING, READY, UNHEALTHY) and not changed and goes_on:
         return
     _anew(
         unit, "a start was asked for with other settings" if changed else "a start was asked for", now, clock

@@ -91,6 +91,14 @@ def test_what_nobody_wants_to_run_is_not_renewed(desired: str) -> None:
     assert [step.split(":")[0] for step in steps[1:2]] == ([] if desired == "stopped" else ["start main"])
 
 
+@pytest.mark.parametrize("state", ["ready", "unhealthy"])
+def test_one_whose_api_server_is_gone_is_started_whatever_it_is_still_called(state: str) -> None:
+    steps = told(plan(ready(state=state, cpid=None)))
+    begun = [step.split(":")[0] for step in steps if step.startswith(("start", "restart"))]
+    assert begun == [f"restart main ({state}, but its API server is gone)"]
+    assert not [step for step in told(plan(ready(state=state))) if step.startswith(("start", "restart"))]
+
+
 def test_without_a_service_the_cards_are_not_looked_at() -> None:
     def keys(state: Any) -> set[str]:
         return {read.key for read in ServicesAction().probe(ServicesParams(state=state), world.view()).reads}

@@ -253,6 +253,13 @@ def test_a_restart_clears_failed_and_an_equal_start_changes_nothing() -> None:
     before = running.dump()
     unit.command_start(running, changed=False, now=1.0, clock=2.0)
     assert running.dump() == before
+    # no look has seen yet that its API server is gone: what its restart policy says of that is no answer
+    gone = record(READY)
+    unit.command_start(gone, changed=False, now=1.0, clock=2.0, gone=True)
+    assert (gone.state, unit.step(gone, replace(POLICY, always=False), seen(**GONE))) == (
+        STARTING,
+        unit.LAUNCH,
+    )
     unit.command_start(running, changed=True, now=1.0, clock=2.0)
     assert running.state == STARTING  # a wait that begins now must not take the old generation for the new
     assert unit.step(running, POLICY, seen()) == unit.END

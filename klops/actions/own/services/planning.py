@@ -266,6 +266,8 @@ def _runs(known: Known, pids: Mapping[int, int]) -> str:
     state, cpid = unit.get("state"), unit.get("cpid")
     if state in ("stopped", "failed", None):
         return ""
+    if _gone(known):
+        return f"{state}, but its API server is gone"
     pid = pids.get(cpid) if isinstance(cpid, int) else None
     return f"{state}, pid {pid}" if pid is not None else str(state)
 
@@ -291,9 +293,19 @@ def _removals(settings: Settings, host: hostview.HostView) -> list[Verb]:
 
 
 def _active(known: Known) -> bool:
-    """Whether the unit is wanted running and hasn't given up."""
+    """Whether the unit is wanted running, hasn't given up, and isn't about to."""
     unit = known.unit
-    return unit is not None and unit.get("desired") == "running" and unit.get("state") != "failed"
+    wanted = unit is not None and unit.get("desired") == "running" and unit.get("state") != "failed"
+    return wanted and not _gone(known)
+
+
+def _gone(known: Known) -> bool:
+    """Whether it is said to run though its API server is gone: a new supervisor has only just taken it over.
+
+    What becomes of it then is up to its restart policy, and that is for those who weren't asked to start it.
+    """
+    unit = known.unit or {}
+    return unit.get("state") in ("ready", "unhealthy") and unit.get("cpid", 0) is None
 
 
 def _waits(known: Known) -> bool:
@@ -339,6 +351,8 @@ def _difference(known: Known, spec: Mapping[str, Any], settings: Settings, name:
             return "secrets changed", False
     if _waits(known):
         return "it is to look again", True
+    if _gone(known):
+        return "", True
     return ("failed before" if unit.get("state") == "failed" else "was stopped"), True
 
 
