@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import threading
 from typing import Any, Callable, List, NoReturn, Sequence
 
@@ -67,12 +65,13 @@ class _Child:
         return json.loads(data if status == 0 else json.dumps(self._look(self._part)))
 
     def end(self) -> None:
-        """Not to be waited for: nobody wants its answer any more, and it may be stuck."""
+        """Let go of it. One whose answer nobody wants any more ends when it can't tell it.
+
+        It isn't waited for: it may be stuck.
+        """
         os.close(self._answer)
         if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._pid, os.WNOHANG)
+            os.waitpid(self._pid, os.WNOHANG)
 
 
 def _tell(answer: int, look: Look, part: Sequence[int]) -> NoReturn:

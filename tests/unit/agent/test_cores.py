@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from klops.agent.processes import cores
+from klops.agent.processes import cores, procs
 
 PIDS = list(range(1, 1001))
 WORTH = 100
@@ -33,16 +33,22 @@ def told(found: list[list[list[int]]]) -> dict[int, int]:
     return {pid: by for part in found for pid, by in part}
 
 
-def no_child_is_left() -> None:
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+def children() -> set[int]:
+    """Of this process, ended ones that nobody has waited for too."""
+    return {one.pid for one in procs.table().values() if one.ppid == os.getpid()}
+
+
+@pytest.fixture(autouse=True)
+def no_child_is_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() <= before
 
 
 def test_all_are_looked_at_once_by_as_many_as_there_are_cores() -> None:
     found = cores.shared(who, PIDS, WORTH)
     assert sorted(pid for part in found for pid, _ in part) == PIDS
     assert len({by for part in found for _, by in part}) == len(found) == 4
-    no_child_is_left()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2 * WORTH - 1])
@@ -69,19 +75,26 @@ def test_the_part_of_a_child_that_ends_is_looked_at_here(ends: str) -> None:
     found = told(cores.shared(look, PIDS, WORTH))
     assert sorted(found) == PIDS
     assert (found[2], found[3] == here) == (here, False)
-    no_child_is_left()
 
 
 def test_what_is_wrong_here_too_comes_up_and_nobody_is_waited_for() -> None:
-    here = os.getpid()
+    here, before = os.getpid(), children()
+    waits, goes_on = os.pipe()
 
     def look(part: Sequence[int]) -> list[list[int]]:
         if os.getpid() != here:
-            signal.pause()
+            os.close(goes_on)
+            os.read(waits, 1)
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
         cores.shared(look, PIDS, WORTH)
+    late = children() - before
+    assert len(late) == 3
+    os.close(goes_on)
+    for pid in late:
+        os.waitpid(pid, 0)
+    os.close(waits)
 
 
 def test_where_no_process_can_be_started_all_is_looked_at_here(monkeypatch: pytest.MonkeyPatch) -> None:
